@@ -1,0 +1,91 @@
+/* Native float32 tanh, exp, sin, cos and log, for a mode that computes in float32: the methods of their double
+   counterparts in vmath.h with shorter polynomials (a third of the time), within 2.5 ulp. */
+#pragma once
+#include "vmath.h"
+
+#ifndef q_fmaf
+#define q_fmaf __builtin_fmaf
+#endif
+
+#define Q_SIGNF 0x80000000u
+#define Q_INFF __builtin_inff()
+#define Q_MAGICF 12582912.0f /* 1.5 * 2^23 */
+#define Q_MAGICF_EXP (Q_MAGICF + 127.0f)
+#define Q_LOG2EF 0x1.715476p+0f
+#define Q_LN2F_HI 0x1.62e43p-1f
+#define Q_LN2F_LO -0x1.05c61p-29f
+#define Q_TRIGF_BIG 0x1p14f
+
+Q_FN uint32_t q_bits32(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
+Q_FN float q_from32(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
+Q_FN float q_abs32(float x) { return q_from32(q_bits32(x) & ~Q_SIGNF); }
+Q_FN float q_with_signf(float y, float x) { return q_from32(q_bits32(y) | (q_bits32(x) & Q_SIGNF)); }
+Q_FN float q_scalef(float m) { return q_from32(q_bits32(m) << 23); }
+
+Q_FN float q_expf(float x)
+{
+    float a = q_abs32(x), y = q_with_signf(a > 120.0f ? 120.0f : a, x);
+    float m = q_fmaf(y, Q_LOG2EF, Q_MAGICF_EXP), k = m - Q_MAGICF_EXP;
+    float r = q_fmaf(k, -Q_LN2F_LO, q_fmaf(k, -Q_LN2F_HI, y)), r2 = r * r;
+    float t = q_fmaf(r2, q_fmaf(r, 0x1.6d4e78p-10f, 0x1.120c38p-7f), q_fmaf(r, 0x1.5554e8p-5f, 0x1.5554dcp-3f));
+    float p = 1.0f + q_fmaf(r2, q_fmaf(r, t, 0.5f), r);
+    float h = q_fmaf(k, 0.5f, Q_MAGICF_EXP); /* two factors, so that only the last product rounds */
+    return p * q_scalef(h) * q_scalef(m - (h - Q_MAGICF_EXP));
+}
+
+Q_FN float q_tanhf(float x)
+{
+    float a = q_abs32(x);
+    a = a > 10.0f ? 10.0f : a;
+    float m = q_fmaf(a, -2.0f * Q_LOG2EF, Q_MAGICF_EXP), k = m - Q_MAGICF_EXP, s = q_scalef(m);
+    float r = q_fmaf(k, 0.5f * Q_LN2F_LO, q_fmaf(k, 0.5f * Q_LN2F_HI, a)), z = r * r;
+    float t = q_fmaf(z, q_fmaf(z, -0x1.b2173cp-5f, 0x1.110b3ap-3f), -0x1.555554p-2f);
+    t = q_fmaf(r * z, t, r);
+    float u = 1.0f - s, v = 1.0f + s;
+    return q_with_signf(q_fmaf(v, t, u) / q_fmaf(u, t, v), x);
+}
+
+Q_FN float q_sinf_of(float x, float k)
+{
+    float r = q_fmaf(k, -0x1.921fb6p+1f, x);
+    r = q_fmaf(k, 0x1.ee59dap-49f, q_fmaf(k, 0x1.777a5cp-24f, r));
+    float z = r * r, z2 = z * z;
+    float p = q_fmaf(z2, q_fmaf(z, -0x1.dfcc6p-26f, 0x1.7474c4p-19f), q_fmaf(z, -0x1.a02e4p-13f, 0x1.11114ap-7f));
+    p = q_fmaf(z, p, -0x1.555556p-3f);
+    return q_fmaf(r, z * p, r);
+}
+
+/* Beyond 2^14 the double functions serve, rounded. */
+Q_FN int q_sinf_rare(float x) { return !(q_abs32(x) < Q_TRIGF_BIG); }
+Q_FN int q_cosf_rare(float x) { return q_sinf_rare(x); }
+
+Q_FN float q_sinf_main(float x)
+{
+    float a = q_abs32(x), m = q_fmaf(a, 0x1.45f306p-2f, Q_MAGICF), s = q_sinf_of(a, m - Q_MAGICF);
+    return q_from32(q_bits32(s) ^ (q_bits32(x) & Q_SIGNF) ^ (q_bits32(m) << 31));
+}
+
+Q_FN float q_cosf_main(float x)
+{
+    float m = q_fmaf(x, 0x1.45f306p-2f, 0.5f) + Q_MAGICF, s = q_sinf_of(x, m - Q_MAGICF - 0.5f);
+    return q_from32(q_bits32(s) ^ (q_bits32(m) << 31));
+}
+
+static inline float q_sinf_slow(float x) { return (float)q_sin(x); }
+static inline float q_cosf_slow(float x) { return (float)q_cos(x); }
+static inline float q_sinf(float x) { return q_sinf_rare(x) ? q_sinf_slow(x) : q_sinf_main(x); }
+static inline float q_cosf(float x) { return q_cosf_rare(x) ? q_cosf_slow(x) : q_cosf_main(x); }
+
+Q_FN float q_logf(float x)
+{
+    const uint32_t root = 0x3f3504f3u;
+    uint32_t u = q_bits32(x * (x < 0x1p-126f ? 0x1p24f : 1.0f)) + (0x3f800000u - root);
+    float k = q_from32((u >> 23) | 0x4b000000u) - (x < 0x1p-126f ? 0x1p23f + 127.0f + 24.0f : 0x1p23f + 127.0f);
+    float f = q_from32((u & 0x007fffffu) + root) - 1.0f, s = f / (2.0f + f), z = s * s;
+    float t = z * q_fmaf(z, q_fmaf(z, 0x1.2ef9dcp-2f, 0x1.997b8ap-2f), 0x1.55555cp-1f);
+    t = q_fmaf(k, Q_LN2F_LO, s * q_fmaf(0.5f * f, f, t));
+    float y = q_fmaf(k, Q_LN2F_HI, f - q_fmaf(0.5f * f, f, -t));
+    y = x < Q_INFF ? y : x;
+    y = x < 0.0f ? (float)Q_NAN : y;
+    return x == 0.0f ? -Q_INFF : y;
+}
