@@ -1,0 +1,63 @@
+/* jvp.c: forward mode. One walk that copies each node and emits, beside it, the tangents of its
+   results.
+
+   A tangent that is zero for all inputs is NONE: no node is emitted for it, and what depends on it
+   alone is a plain copy. */
+#include "transform/transform.h"
+
+/* A row: the sum of tangent times partial derivative over the operands that have a tangent. A term
+   whose partial is -1 is subtracted, so that the tangent of a difference is one node. */
+static Val row(const Node *n, const Val *x, Val z, const Val *t)
+{
+    Val sum = NONE, y = n->n > 1 ? x[1] : NONE;
+    for (uint32_t k = 0; k < n->n; k++) {
+        double c;
+        Val partial = val_none(t[k]) ? NONE : op_partial(n->op, (int)k, x[0], y, z);
+        if (val_none(partial)) continue;
+        if (!val_none(sum) && const_splat(partial, &c) && c == -1)
+            sum = gsub(sum, t[k]);
+        else
+            sum = gaccumulate(sum, gmul(t[k], partial));
+    }
+    return sum;
+}
+
+void jvp_node(Graph *g, const Node *n, const Val *x, const Val *z, const Val *t, Val *tz)
+{
+    const OpRow *r = &op_table[n->op];
+    if (r->cls != CLASS_STRUCT)
+        tz[0] = row(n, x, z[0], t);
+    else if (op_rules[n->op] && op_rules[n->op]->jvp)
+        op_rules[n->op]->jvp(g, n, x, z, t, tz);
+    else
+        fail(g, QB_EUNSUPPORTED, "%s has no jvp rule", r->name);
+}
+
+bool jvp_run(Graph *dst, const Graph *src, const Val *args, const Val *tangents, Val *outs,
+             Val *out_tangents)
+{
+    Walk w;
+    if (!walk_open(&w, dst, src, args, NULL)) return false;
+    Val *tangent = walk_alloc(&w, src->n_values, sizeof *tangent);
+    Val *t = walk_alloc(&w, w.width, sizeof *t);
+    for (uint32_t i = 0; i < src->n_inputs && !graph_failed(dst); i++)
+        if (type_floating(&src->types[src->inputs[i]])) tangent[src->inputs[i]] = tangents[i];
+    for (Id i = 0; i < src->n_nodes && !graph_failed(dst); i++) {
+        const Node *n = &src->nodes[i];
+        if (!w.live[i]) continue;
+        walk_visit(&w, n);
+        walk_copy(&w, n);
+        bool any = false;
+        for (uint32_t k = 0; k < n->n; k++) {
+            t[k] = tangent[n->x[k]];
+            any |= !val_none(t[k]);
+        }
+        if (any && !graph_failed(dst))
+            jvp_node(dst, n, w.x, &w.map[n->first], t, &tangent[n->first]);
+    }
+    for (uint32_t i = 0; i < src->n_outputs && !graph_failed(dst); i++) {
+        outs[i] = w.map[src->outputs[i]];
+        out_tangents[i] = tangent[src->outputs[i]];
+    }
+    return walk_close(&w);
+}
