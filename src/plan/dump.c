@@ -1,0 +1,171 @@
+/* dump.c: plans as text, for people. QUABLA_DUMP=simplify,dce,fuse,memory,steps prints the IR or the steps after a pass:
+
+     3: region 32x16  net.py:12
+        v0 = load in0[16,1]
+        v1 = load work+2048[0,1]
+        v2 = add v0, v1
+        store v2 to work+0[16,1]
+     4: matmul 32x16 of 32x16 and 16x16, in 2 parts
+
+   A store to work+0[16,1] writes element (i, j) at work + 0 bytes + (16 i + j) elements; ...@3 starts at element 3. */
+#include "plan/plan.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+bool dump_wanted(const char *pass)
+{
+    const char *list = getenv("QUABLA_DUMP");
+    size_t n = strlen(pass);
+    for (const char *s = list; s && *s;) {
+        size_t word = strcspn(s, ",");
+        if (word == n && strncmp(s, pass, n) == 0) return true;
+        s += word + (s[word] == ',');
+    }
+    return false;
+}
+
+static void numbers(Text *t, int n, const int64_t *x, const char *between)
+{
+    for (int i = 0; i < n; i++) text_add(t, "%s%lld", i ? between : "", (long long)x[i]);
+}
+
+static void memory(Text *t, const Slot *slots, int slot)
+{
+    static const char *const kinds[] = {[SLOT_INPUT] = "in", [SLOT_OUTPUT] = "out", [SLOT_CONST] = "const"};
+    const Slot *s = &slots[slot];
+    if (s->kind == SLOT_WORK) text_add(t, "work+%lld", (long long)s->offset);
+    else text_add(t, "%s%d", kinds[s->kind], (int)s->index);
+}
+
+static void access(Text *t, const Slot *slots, const Access *a, int rank)
+{
+    memory(t, slots, a->slot);
+    if (a->offset) text_add(t, "@%lld", (long long)a->offset);
+    text_add(t, "[");
+    numbers(t, rank, a->stride, ",");
+    text_add(t, "]");
+}
+
+static void instr(Text *t, const Region *r, int i)
+{
+    const Instr *in = &r->instrs[i];
+    text_add(t, "     v%d = %s v%d", r->n_loads + i, op_table[in->op].name, (int)in->a);
+    if (in->b >= 0) text_add(t, ", v%d", (int)in->b);
+    if (in->c >= 0) text_add(t, ", v%d", (int)in->c);
+    if (in->op == OP_powi) text_add(t, ", %lld", (long long)in->i);
+    if (in->in != in->out) text_add(t, " : %s", dtype_name(in->out));
+    text_add(t, "\n");
+}
+
+static void region(Text *t, const Region *r)
+{
+    text_add(t, "region ");
+    numbers(t, r->rank, r->dims, "x");
+    if (r->rank == 0) text_add(t, "scalar");
+    if (r->form != REDUCE_NONE)
+        text_add(t, ", reduces %s dims, split %d", r->form == REDUCE_LEADING ? "leading" : "trailing", r->split);
+}
+
+static void region_body(Text *t, const Slot *slots, const Region *r)
+{
+    for (int i = 0; i < r->n_loads; i++) {
+        text_add(t, "     v%d = ", i);
+        if (r->loads[i].splat) text_number(t, r->loads[i].value);
+        else {
+            text_add(t, "load ");
+            access(t, slots, &r->loads[i].at, r->rank);
+        }
+        text_add(t, " : %s\n", dtype_name(r->loads[i].dtype));
+    }
+    for (int i = 0; i < r->n_instrs; i++) instr(t, r, i);
+    for (int i = 0; i < r->n_stores; i++) {
+        text_add(t, "     store v%d to ", (int)r->stores[i].value);
+        access(t, slots, &r->stores[i].at, r->rank);
+        text_add(t, "\n");
+    }
+    for (int i = 0; i < r->n_reduces; i++) {
+        text_add(t, "     %s v%d to ", op_table[r->reduces[i].op].name, (int)r->reduces[i].value);
+        access(t, slots, &r->reduces[i].at, r->rank);
+        text_add(t, "\n");
+    }
+}
+
+static void mat(Text *t, const Slot *slots, const Mat *m, int rank)
+{
+    memory(t, slots, m->slot);
+    if (m->offset) text_add(t, "@%lld", (long long)m->offset);
+    text_add(t, "[");
+    numbers(t, rank, m->batch, ",");
+    text_add(t, "%s%lld,%lld]", rank ? "," : "", (long long)m->row, (long long)m->col);
+}
+
+static void matmul(Text *t, const MatMul *m)
+{
+    text_add(t, "matmul %s n=%lld k=%lld", dtype_name(m->dtype), (long long)m->n, (long long)m->k);
+    if (m->rank) text_add(t, " batch ");
+    numbers(t, m->rank, m->dims, "x");
+}
+
+static void matmul_body(Text *t, const Slot *slots, const MatMul *m)
+{
+    for (int i = 0; i < m->n_parts; i++) {
+        text_add(t, "     m=%lld: ", (long long)m->parts[i].m);
+        mat(t, slots, &m->parts[i].c, m->rank);
+        text_add(t, " = ");
+        mat(t, slots, &m->parts[i].a, m->rank);
+        text_add(t, " x ");
+        mat(t, slots, &m->b, m->rank);
+        text_add(t, "\n");
+    }
+}
+
+static void step_text(Text *t, const Slot *slots, int number, const Step *s)
+{
+    text_add(t, "%3d: ", number);
+    if (s->kind == STEP_REGION) region(t, &s->region);
+    else matmul(t, &s->matmul);
+    if (s->file) text_add(t, "  %s:%u", s->file, (unsigned)s->line);
+    text_add(t, "\n");
+    if (s->kind == STEP_REGION) region_body(t, slots, &s->region);
+    else matmul_body(t, slots, &s->matmul);
+}
+
+void dump_steps(Text *t, const qb_plan *p)
+{
+    text_add(t, "%d steps, %lld bytes of work\n", p->n_steps, (long long)p->work_bytes);
+    for (int i = 0; i < p->n_steps; i++) step_text(t, p->slots, i, &p->steps[i]);
+}
+
+/* ---- QUABLA_DUMP ---- */
+
+static void print(const char *pass, Text *t)
+{
+    qb_error err = {0};
+    char *s = text_take(t, &err);
+    fprintf(stderr, "---- after %s\n%s", pass, s ? s : err.message);
+    mem_free(s);
+}
+
+void dump_graph(const char *pass, const Graph *g)
+{
+    if (!dump_wanted(pass)) return;
+    Text t = {0};
+    print_graph(&t, g);
+    print(pass, &t);
+}
+
+void dump_draft(const char *pass, const Draft *d)
+{
+    if (!dump_wanted(pass)) return;
+    Text t = {0};
+    for (int i = 0; i < d->n_jobs; i++) step_text(&t, d->p->slots, i, &d->jobs[i]->step);
+    print(pass, &t);
+}
+
+void dump_plan(const char *pass, const qb_plan *p)
+{
+    if (!dump_wanted(pass) && !(strcmp(pass, "memory") == 0 && dump_wanted("steps"))) return;
+    Text t = {0};
+    dump_steps(&t, p);
+    print(pass, &t);
+}

@@ -1,0 +1,192 @@
+/* plan.c: from a graph to a plan. compile() below is the pipeline; read it aloud.
+
+     simplify, dce   graph -> graph
+     absorb          view.c    which values are views, and the strides
+     place           place.c   which values are made in the memory of an output, a concat, a pad_slice
+     depth           depth.c   when each value can be made, which ones are stored
+     fuse            fuse.c    clusters of elementwise nodes, reductions and copies; region.c makes jobs of them
+     merge           merge.c   matmul jobs
+     order           order.c   jobs in the order in which they run
+     memory          memory.c  offsets in the workspace
+
+   What the passes hand on is the Draft of plan.h. It lives in one scratch arena; the plan keeps nothing of it, and nothing of
+   the graph but a reference for as_text(). */
+#include "plan/plan.h"
+
+/* ---- memory of the draft ---- */
+
+static void *out_of_memory(Draft *d)
+{
+    error_memory(d->err, "a plan", -1);
+    return NULL;
+}
+
+void *plan_alloc(Draft *d, int64_t n, size_t size)
+{
+    void *p = arena_zeroed(&d->scratch, (size_t)n, size);
+    return p ? p : out_of_memory(d);
+}
+
+void *plan_keep(Draft *d, int64_t n, size_t size)
+{
+    void *p = arena_zeroed(&d->p->arena, (size_t)n, size);
+    return p ? p : out_of_memory(d);
+}
+
+void *plan_grow(Draft *d, void *p, int used, int *cap, size_t size)
+{
+    if (used < *cap) return p;
+    if (used > INT32_MAX / 4) return out_of_memory(d);
+    int room = used < 4 ? 8 : 2 * used;
+    void *q = arena_alloc(&d->scratch, (size_t)room * size);
+    if (!q) return out_of_memory(d);
+    if (used) memcpy(q, p, (size_t)used * size);
+    memset((char *)q + (size_t)used * size, 0, (size_t)(room - used) * size);
+    *cap = room;
+    return q;
+}
+
+bool plan_note(Draft *d, List *set, int32_t x)
+{
+    for (int i = 0; i < set->n; i++)
+        if (set->at[i] == x) return true;
+    int32_t *at = plan_grow(d, set->at, set->n, &set->cap, sizeof *at);
+    if (!at) return false;
+    set->at = at;
+    at[set->n++] = x;
+    return true;
+}
+
+Job *plan_job(Draft *d, StepKind kind, int depth)
+{
+    Job *job = plan_alloc(d, 1, sizeof *job);
+    Job **jobs = job ? plan_grow(d, d->jobs, d->n_jobs, &d->cap_jobs, sizeof *jobs) : NULL;
+    if (!jobs) return NULL;
+    job->step.kind = kind;
+    job->depth = depth;
+    d->jobs = jobs;
+    return jobs[d->n_jobs++] = job;
+}
+
+bool plan_fail(Draft *d, int code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    error_setv(d->err, code, format, args);
+    va_end(args);
+    return false;
+}
+
+/* ---- the end: what the plan keeps ---- */
+
+static bool keep_types(Draft *d, const Graph *source)
+{
+    qb_plan *p = d->p;
+    p->n_inputs = (int)source->n_inputs;
+    p->n_outputs = (int)source->n_outputs;
+    p->in_types = plan_keep(d, p->n_inputs, sizeof *p->in_types);
+    p->out_types = plan_keep(d, p->n_outputs, sizeof *p->out_types);
+    if (!p->in_types || !p->out_types) return false;
+    for (int i = 0; i < p->n_inputs; i++) p->in_types[i] = source->types[source->inputs[i]];
+    for (int i = 0; i < p->n_outputs; i++) p->out_types[i] = source->types[source->outputs[i]];
+    return true;
+}
+
+/* Steps name the user's files; a program has few, often one. */
+static bool keep_file(Draft *d, Step *step, const Step *before)
+{
+    if (!step->file) return true;
+    for (const Step *s = step - 1; s >= before && s > step - 8; s--)
+        if (s->file && strcmp(s->file, step->file) == 0) return step->file = s->file, true;
+    step->file = arena_text(&d->p->arena, step->file);
+    return step->file || out_of_memory(d);
+}
+
+static bool keep_steps(Draft *d)
+{
+    qb_plan *p = d->p;
+    p->n_steps = d->n_jobs;
+    p->steps = plan_keep(d, d->n_jobs, sizeof *p->steps);
+    if (!p->steps) return false;
+    for (int i = 0; i < d->n_jobs; i++) {
+        p->steps[i] = d->jobs[i]->step;
+        if (!keep_file(d, &p->steps[i], p->steps)) return false;
+    }
+    return true;
+}
+
+/* Slots and constants grew in scratch. */
+static bool keep_slots(Draft *d)
+{
+    qb_plan *p = d->p;
+    Slot *slots = plan_keep(d, p->n_slots, sizeof *slots);
+    qb_buffer **consts = plan_keep(d, p->n_consts, sizeof *consts);
+    if (!slots || !consts) return false;
+    if (p->n_slots) memcpy(slots, p->slots, (size_t)p->n_slots * sizeof *slots);
+    if (p->n_consts) memcpy(consts, p->consts, (size_t)p->n_consts * sizeof *consts);
+    p->slots = slots;
+    p->consts = consts;
+    return true;
+}
+
+static void drop_consts(qb_plan *p)
+{
+    for (int i = 0; i < p->n_consts; i++) qb_buffer_release(p->consts[i]);
+    p->n_consts = 0;
+}
+
+/* ---- the pipeline ---- */
+
+static Graph *optimize(const Graph *g, qb_error *err)
+{
+    Graph *simple = simplify_run(g, err);
+    if (!simple) return NULL;
+    dump_graph("simplify", simple);
+    Graph *live = dce_run(simple, err);
+    graph_release(simple);
+    if (live) dump_graph("dce", live);
+    return live;
+}
+
+static bool compile(Draft *d, const Graph *source)
+{
+    if (!view_absorb(d) || !memory_open(d) || !place_run(d) || !depth_run(d)) return false;
+    if (!fuse_run(d) || !merge_run(d) || !region_finish(d)) return false;
+    dump_draft("fuse", d);
+    if (!order_run(d) || !memory_run(d)) return false;
+    if (!keep_types(d, source) || !keep_steps(d) || !keep_slots(d)) return false;
+    dump_plan("memory", d->p);
+    return true;
+}
+
+qb_plan *plan_compile(const Graph *g, const Target *t, const qb_options *options, qb_error *err)
+{
+    qb_plan *p = mem_zeroed(1, sizeof *p);
+    if (!p) return error_memory(err, "a plan", -1), NULL;
+    atomic_init(&p->refs, 1);
+    p->graph = optimize(g, err);
+    bool ok = p->graph != NULL;
+    if (ok) {
+        Draft d = {.g = p->graph, .p = p, .err = err};
+        ok = compile(&d, g);
+        if (!ok) drop_consts(p); /* their list is in scratch */
+        arena_free(&d.scratch);
+    }
+    if (ok) {
+        p->target = t;
+        ok = t->prepare(p, options, err);
+    }
+    if (ok) return p;
+    plan_release(p);
+    return NULL;
+}
+
+void plan_release(qb_plan *p)
+{
+    if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1) return;
+    if (p->target) p->target->drop(p);
+    drop_consts(p);
+    graph_release(p->graph);
+    arena_free(&p->arena);
+    mem_free(p);
+}

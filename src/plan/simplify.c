@@ -1,0 +1,177 @@
+/* simplify.c: rewrites that wait until a program is whole. Emit has folded what it saw; here derivatives are done, so markers for
+   them go (stop_gradient, weak flags), larger constants are worth computing, and work can move below a broadcast.
+
+   The law is fold.c's: no rewrite changes a bit of any result, NaN payloads and the sign of zero included. */
+#include "plan/plan.h"
+
+enum {
+    DENSE_LIMIT = 1 << 16,   /* elements of a constant that is computed here rather than in every run */
+    WORK_LIMIT = 1 << 20,    /* steps of that computation: scalar code, about 10 ns each */
+    SINK_SIZE = 4096,        /* a broadcast result this large is worth a step of its own for its source */
+    SINK_RATIO = 8
+};
+
+static Val operand(Val v, int i) { return graph_val(v.graph, node_of(v)->x[i]); }
+
+/* ---- constants ---- */
+
+/* Scalar steps that computing node n takes; -1 when it overflows. */
+static int64_t work_of(const Graph *g, const Node *n)
+{
+    int64_t work = type_size(&g->types[n->first]);
+    for (uint32_t k = 0; k < n->n; k++) {
+        int64_t size = type_size(&g->types[n->x[k]]);
+        if (size > work) work = size;
+    }
+    if (n->op != OP_matmul) return work;
+    const Type *a = &g->types[n->x[0]];
+    return mem_mul(type_size(&g->types[n->first]), a->dims[a->rank - 1], &work) ? work : -1;
+}
+
+static bool all_constant(const Node *n, const Val *map)
+{
+    for (uint32_t k = 0; k < n->n; k++)
+        if (node_of(map[n->x[k]])->op != OP_constant) return false;
+    return n->n > 0;
+}
+
+/* Data of a constant of node n's operands; a splat is written out into a buffer of its own. */
+static qb_buffer *data_of(Val v, qb_error *err)
+{
+    const Node *n = node_of(v);
+    if (n->attr->buffer) return qb_buffer_retain(n->attr->buffer);
+    qb_buffer *b = qb_buffer_new(type_bytes(type_of(v)), err);
+    void *to = b ? b->data : NULL;
+    if (b && value_node(v.graph, n, NULL, &to, err)) return b;
+    qb_buffer_release(b);
+    return NULL;
+}
+
+static Val compute(Graph *g, const Graph *from, const Node *n, const Val *map)
+{
+    const Type *t = &from->types[n->first];
+    qb_buffer **x = mem_zeroed(n->n, sizeof *x + sizeof(void *));
+    const void **p = x ? (const void **)(x + n->n) : NULL;
+    qb_buffer *out = x ? qb_buffer_new(type_bytes(t), &g->error) : NULL;
+    bool ok = out != NULL;
+    for (uint32_t k = 0; ok && k < n->n; k++) {
+        x[k] = data_of(map[n->x[k]], &g->error);
+        ok = x[k] != NULL;
+        if (ok) p[k] = x[k]->data;
+    }
+    Val v = NONE;
+    if (!ok) fail(g, QB_EMEMORY, "out of memory for a constant of %s", TYPE_TEXT(t));
+    else if (value_node(from, n, p, &out->data, &g->error)) v = gdense(g, t, out);
+    for (uint32_t k = 0; x && k < n->n; k++) qb_buffer_release(x[k]);
+    mem_free(x);
+    qb_buffer_release(out);
+    return v;
+}
+
+/* Views of constants stay views: they cost nothing, and a broadcast would only make the constant larger. */
+static bool worth_computing(const Graph *g, const Node *n)
+{
+    if (n->op == OP_broadcast || n->op == OP_reshape || n->op == OP_transpose || n->op == OP_slice) return false;
+    int64_t work = work_of(g, n);
+    return type_size(&g->types[n->first]) <= DENSE_LIMIT && work >= 0 && work <= WORK_LIMIT;
+}
+
+/* ---- elementwise work below a broadcast: f(broadcast(x)) is broadcast(f(x)) ---- */
+
+/* The shape that all operands are broadcast from; NULL when there is none or little to win. */
+static const Type *source_shape(const Type *t, const Node *n, const Val *map)
+{
+    double c;
+    const Type *s = NULL;
+    int64_t size = type_size(t);
+    if (size < SINK_SIZE) return NULL;
+    for (uint32_t k = 0; k < n->n; k++) {
+        Val x = map[n->x[k]];
+        if (const_splat(x, &c)) continue;
+        if (node_of(x)->op != OP_broadcast) return NULL;
+        const Type *from = type_of(operand(x, 0));
+        if (s && !type_same_shape(s, from)) return NULL;
+        s = from;
+    }
+    return s && type_size(s) <= size / SINK_RATIO ? s : NULL;
+}
+
+static Val sink(Graph *g, const Graph *from, const Node *n, const Val *map)
+{
+    const Type *t = &from->types[n->first];
+    const Type *s = source_shape(t, n, map);
+    if (!s) return NONE;
+    Type shape = *s;
+    Val x[3];
+    for (uint32_t k = 0; k < n->n; k++) {
+        double c;
+        Val v = map[n->x[k]];
+        if (const_splat(v, &c)) {
+            shape.dtype = type_of(v)->dtype;
+            shape.weak = type_of(v)->weak;
+            x[k] = gconst(g, &shape, c);
+        } else {
+            x[k] = operand(v, 0);
+        }
+    }
+    Val v = graph_emit(g, n->op, x, (int)n->n, n->attr);
+    return gbroadcast(v, t->rank, t->dims);
+}
+
+/* ---- one op at a time; NONE: nothing to do ---- */
+
+static Val stop_gradient(Val x, const Node *n) { return (void)n, x; }
+
+/* Weak or strong is of no account to a plan. */
+static Val cast(Val x, const Node *n) { return type_of(x)->dtype == n->attr->i ? x : NONE; }
+
+/* The largest of one element is that element, but for NaN, which a reduction makes canonical. */
+static Val extreme(Val x, const Node *n)
+{
+    const Type *t = type_of(x);
+    int64_t dims[QB_MAX_RANK];
+    int rank = 0;
+    for (int i = 0, k = 0; i < t->rank; i++) {
+        bool reduced = k < n->attr->n && n->attr->list[k] == i;
+        if (reduced && t->dims[i] != 1) return NONE;
+        if (reduced) k++;
+        else dims[rank++] = t->dims[i];
+    }
+    return greshape(gwhere(gequal(x, x), x, glike(x, __builtin_nan(""))), rank, dims);
+}
+
+/* Moving an axis of length 1 moves no element. */
+static Val transpose(Val x, const Node *n)
+{
+    const Type *t = type_of(x);
+    int64_t dims[QB_MAX_RANK], last = -1;
+    for (int i = 0; i < t->rank; i++) {
+        int64_t axis = n->attr->list[i];
+        dims[i] = t->dims[axis];
+        if (dims[i] == 1) continue;
+        if (axis < last) return NONE;
+        last = axis;
+    }
+    return greshape(x, t->rank, dims);
+}
+
+static Val (*const rules[OP_COUNT])(Val x, const Node *n) = {
+    [OP_stop_gradient] = stop_gradient, [OP_cast] = cast, [OP_max] = extreme, [OP_min] = extreme, [OP_transpose] = transpose,
+};
+
+static Val rewrite(Graph *to, const Graph *from, const Node *n, const Val *map)
+{
+    for (uint32_t k = 0; k < n->n; k++)
+        if (val_none(map[n->x[k]])) return NONE;
+    Val v = rules[n->op] ? rules[n->op](map[n->x[0]], n) : NONE;
+    if (val_none(v) && op_elementwise(n->op)) v = sink(to, from, n, map);
+    if (!val_none(v) || graph_failed(to)) return v;
+    if (all_constant(n, map) && worth_computing(from, n)) {
+        v = dce_copy(to, from, n, map); /* splats and small ones fold here */
+        if (val_none(v) || node_of(v)->op == OP_constant) return v;
+        return compute(to, from, n, map);
+    }
+    return dce_copy(to, from, n, map);
+}
+
+Graph *simplify_run(const Graph *g, qb_error *err) { return dce_rewrite(g, rewrite, err); }
