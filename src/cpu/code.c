@@ -1,0 +1,445 @@
+/* code.c: from a region to a program for the VM. Everything that can be decided before the run is decided here.
+
+   Tiles. Elements of the iteration space go through registers of up to TILE elements. How the space is cut is the Shape:
+     FLAT        tile after tile of consecutive elements; whole rows where something repeats per row, or short rows are reduced
+     LONG_ROWS   rows longer than a tile are reduced: a unit is one tile of one row, two blocks of 128
+     ROWS        leading dims are reduced: a unit is a block of 128 rows, its tiles are whole rows
+     PANELS      the same when a row is longer than a tile: a unit is 128 rows of a panel of columns, row by row
+   Operands. A load of consecutive elements is read where it lies, a store of consecutive elements is computed where it goes, and
+   later instructions read it there. One element, or a row that fits, is expanded to a tile once per run; constants are tiles
+   made with the plan; any other access is an instruction that gathers or scatters a tile.
+   Aliasing. A store may lie over a load of the same region (plan.h: both consecutive, from the same element on). It is computed
+   in place only if nothing reads the load after that instruction; otherwise it is copied out after the last instruction. */
+#include "cpu/cpu.h"
+
+enum { LAST = INT32_MAX, CHUNK_NS = 5000, LONG_CHUNK_NS = 40000 };
+static int64_t round64(int64_t n) { return (n + 63) & ~(int64_t)63; }
+
+/* ---- accesses ---- */
+typedef enum { AT_FLAT, AT_ONE, AT_ROW, AT_STRIDED } Form;
+
+/* period: of AT_ROW, the elements after which it repeats. */
+static Form form_of(const Region *r, const Access *at, int64_t *period)
+{
+    int64_t dense = 1;
+    int d = r->rank - 1;
+    for (; d >= 0 && at->stride[d] == dense; d--) dense *= r->dims[d];
+    *period = dense;
+    if (d < 0) return AT_FLAT;
+    for (; d >= 0; d--)
+        if (at->stride[d]) return AT_STRIDED;
+    return dense == 1 ? AT_ONE : AT_ROW;
+}
+
+int32_t code_base(const qb_plan *p, int32_t slot, int64_t *offset)
+{
+    const Slot *s = &p->slots[slot];
+    if (s->kind == SLOT_WORK) return *offset += s->offset, BASE_WORK;
+    int32_t first = s->kind == SLOT_INPUT ? 0 : s->kind == SLOT_OUTPUT ? p->n_inputs : p->n_inputs + p->n_outputs;
+    return BASE_ARRAYS + first + s->index;
+}
+
+static Ref ref_memory(const qb_plan *p, const Access *at, int64_t elem, bool flat)
+{
+    int64_t offset = at->offset * elem;
+    int32_t base = code_base(p, at->slot, &offset);
+    return (Ref){base, flat ? (int32_t)elem : 0, offset};
+}
+
+/* Do two slots share memory? */
+static bool overlap(const qb_plan *p, int32_t s, int32_t t)
+{
+    const Slot *a = &p->slots[s], *b = &p->slots[t];
+    if (a->kind != b->kind) return false;
+    if (a->kind != SLOT_WORK) return a->index == b->index;
+    return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+}
+
+/* ---- the cut ---- */
+
+/* Elements of the trailing dims from d on. */
+static int64_t tail_size(const Region *r, int d)
+{
+    int64_t n = 1;
+    for (; d < r->rank; d++) n *= r->dims[d];
+    return n;
+}
+
+/* Longest repeated row that fits a tile; 1 when there is none. */
+static int64_t longest_row(const Region *r)
+{
+    int64_t longest = 1, period;
+    for (int i = 0; i < r->n_loads; i++)
+        if (!r->loads[i].splat && form_of(r, &r->loads[i].at, &period) == AT_ROW && period <= TILE && period > longest)
+            longest = period;
+    return longest;
+}
+
+/* A tile is a multiple of `row` elements where one fits. Rows nest (each is a product of trailing dims), so the longest is
+   a multiple of the others. */
+static void cut(Code *c, const Region *r)
+{
+    int64_t row = longest_row(r), last = r->rank ? r->dims[r->rank - 1] : 1;
+    c->size = c->w = r->size;
+    c->height = c->per_row = c->width = c->blocks = 1;
+    c->shape = SHAPE_FLAT;
+    if (r->form == REDUCE_NONE) {
+        if (r->rank > 1 && last <= TILE / 2 && last > row) row = last;
+    } else {
+        c->w = tail_size(r, r->split);
+        c->height = c->size / c->w;
+        c->width = r->form == REDUCE_LEADING ? c->w : c->height;
+        c->blocks = ((r->form == REDUCE_LEADING ? c->height : c->w) + BLOCK - 1) / BLOCK;
+        bool fits = c->w <= TILE;
+        if (r->form == REDUCE_TRAILING) c->shape = fits ? SHAPE_FLAT : SHAPE_LONG_ROWS;
+        else c->shape = fits ? SHAPE_ROWS : SHAPE_PANELS;
+        if (c->shape == SHAPE_ROWS && BLOCK * c->w % row) row = c->w;
+        if (fits && c->w > row) row = c->w;
+    }
+    c->tile = c->shape == SHAPE_LONG_ROWS ? TILE : TILE / row * row;
+    if (c->tile > c->size) c->tile = c->size;
+    switch (c->shape) {
+    case SHAPE_FLAT: c->units = (c->size + c->tile - 1) / c->tile; break;
+    case SHAPE_ROWS: c->units = c->blocks; break;
+    case SHAPE_LONG_ROWS:
+        c->per_row = (c->w + c->tile - 1) / c->tile;
+        c->units = c->height * c->per_row;
+        break;
+    case SHAPE_PANELS:
+        c->per_row = (c->w + c->tile - 1) / c->tile;
+        c->units = c->blocks * c->per_row;
+        break;
+    }
+}
+
+int64_t code_tile(const Region *r)
+{
+    Code c;
+    cut(&c, r);
+    return c.tile;
+}
+
+/* May a row of this period be expanded once? Every tile must start where the row starts. */
+static bool repeats(const Code *c, int64_t period)
+{
+    if (c->shape == SHAPE_ROWS && BLOCK * c->w % period) return false;
+    return c->tile % period == 0;
+}
+
+/* ---- the compiler's notes, dropped at its end ---- */
+typedef struct { /* an instruction, after fusion */
+    uint16_t kernel;
+    bool dead;
+    uint8_t in, out; /* dtypes */
+    int32_t x[3];    /* values, -1 unused */
+    int64_t i;
+} Line;
+typedef struct { /* a value */
+    int32_t uses;  /* by instructions; a store or a reduction counts twice, so that its value is not fused away */
+    int32_t last;  /* line that reads it last; LAST: a store or a reduction, after all lines */
+    int32_t store; /* computed where this store goes; -1 */
+    int32_t reg;   /* -1: none */
+    uint8_t dtype;
+    bool early;    /* a load to be copied before the first line, since a store will overwrite its memory */
+    bool ready;    /* ref is valid */
+    Ref ref;
+} Value;
+typedef struct {
+    Code *c;
+    const qb_plan *p;
+    const Region *r;
+    TileSet *tiles;
+    qb_error *err;
+    Value *v;
+    Line *lines;
+    int32_t *free_regs, n_free, n_regs;
+    int32_t n_moves, n_kept; /* n_kept: repeats, which lie before the registers */
+    int64_t stride;          /* bytes of a register */
+    double cost;             /* ns per element */
+} Compiler;
+
+/* ---- lines: kernels, fusion, last uses ---- */
+
+static uint16_t kernel_of(const Instr *n)
+{
+    return (uint16_t)(n->op == OP_cast ? kernel_cast(n->in, n->out) : kernel_op(n->op, n->in));
+}
+
+static void read_region(Compiler *k)
+{
+    const Region *r = k->r;
+    for (int i = 0; i < r->n_loads + r->n_instrs; i++)
+        k->v[i] = (Value){.last = -1, .store = -1, .reg = -1,
+                          .dtype = i < r->n_loads ? r->loads[i].dtype : r->instrs[i - r->n_loads].out};
+    for (int i = 0; i < r->n_instrs; i++) {
+        const Instr *n = &r->instrs[i];
+        k->lines[i] = (Line){kernel_of(n), false, n->in, n->out, {n->a, n->b, n->c}, n->i};
+        for (int j = 0; j < 3; j++)
+            if (k->lines[i].x[j] >= 0) k->v[k->lines[i].x[j]].uses++;
+    }
+    for (int i = 0; i < r->n_stores; i++) k->v[r->stores[i].value].uses += 2;
+    for (int i = 0; i < r->n_reduces; i++) k->v[r->reduces[i].value].uses += 2;
+}
+
+/* The line of a product that only this use needs; NULL otherwise. */
+static Line *product(Compiler *k, int32_t v, uint8_t dtype)
+{
+    Line *l = v >= k->r->n_loads ? &k->lines[v - k->r->n_loads] : NULL;
+    return l && k->v[v].uses == 1 && l->kernel == kernel_op(OP_mul, dtype) ? l : NULL;
+}
+
+/* A product that feeds one sum or difference becomes one instruction with it; both roundings stay. */
+static void fuse(Compiler *k)
+{
+    for (int i = 0; i < k->r->n_instrs; i++) {
+        Line *l = &k->lines[i];
+        bool add = l->kernel == kernel_op(OP_add, l->in), sub = l->kernel == kernel_op(OP_sub, l->in);
+        if (!add && !sub) continue;
+        Line *left = product(k, l->x[0], l->in), *right = left ? NULL : product(k, l->x[1], l->in), *m = left ? left : right;
+        if (!m) continue;
+        int32_t other = left ? l->x[1] : l->x[0];
+        int fused = add ? FUSED_MUL_ADD : left ? FUSED_MUL_SUB : FUSED_SUB_MUL;
+        m->dead = true;
+        *l = (Line){(uint16_t)kernel_fused(fused, l->in), false, l->in, l->out, {m->x[0], m->x[1], other}, 0};
+    }
+}
+
+static void find_last_uses(Compiler *k)
+{
+    for (int i = 0; i < k->r->n_instrs; i++)
+        for (int j = 0; j < 3 && !k->lines[i].dead; j++)
+            if (k->lines[i].x[j] >= 0) k->v[k->lines[i].x[j]].last = i;
+    for (int i = 0; i < k->r->n_stores; i++) k->v[k->r->stores[i].value].last = LAST;
+    for (int i = 0; i < k->r->n_reduces; i++) k->v[k->r->reduces[i].value].last = LAST;
+}
+
+/* ---- where values live ---- */
+
+/* Can the value of store s be computed where it goes, given the loads that it overwrites? */
+static bool in_place(const Compiler *k, const Store *s, int64_t *period)
+{
+    const Region *r = k->r;
+    int32_t line = s->value - r->n_loads;
+    if (form_of(r, &s->at, period) != AT_FLAT || k->v[s->value].store >= 0) return false;
+    if (line < 0 && (r->loads[s->value].splat || form_of(r, &r->loads[s->value].at, period) != AT_STRIDED)) return false;
+    for (int i = 0; i < r->n_loads; i++) {
+        if (r->loads[i].splat || k->v[i].early || !overlap(k->p, r->loads[i].at.slot, s->at.slot)) continue;
+        bool same = type_elem(r->loads[i].dtype) == type_elem(k->v[s->value].dtype);
+        if (line < 0 || k->v[i].last > line || !same) return false;
+    }
+    return true;
+}
+
+static void place_stores(Compiler *k)
+{
+    const Region *r = k->r;
+    int64_t period;
+    for (int i = 0; i < r->n_loads; i++)
+        for (int s = 0; s < r->n_stores && !r->loads[i].splat && k->v[i].last == LAST; s++)
+            if (overlap(k->p, r->loads[i].at.slot, r->stores[s].at.slot)) k->v[i].early = true;
+    for (int s = 0; s < r->n_stores; s++)
+        if (in_place(k, &r->stores[s], &period)) k->v[r->stores[s].value].store = s;
+}
+
+static Ref thread_ref(const Compiler *k, int64_t index) { return (Ref){BASE_THREAD, 0, index * k->stride}; }
+
+static void take_register(Compiler *k, Value *v)
+{
+    if (v->store >= 0) {
+        v->ref = ref_memory(k->p, &k->r->stores[v->store].at, type_elem(v->dtype), true);
+    } else {
+        v->reg = k->n_free ? k->free_regs[--k->n_free] : k->n_regs++;
+        v->ref = thread_ref(k, k->n_kept + v->reg);
+    }
+    v->ready = true;
+}
+
+static void release(Compiler *k, int32_t id, int32_t line)
+{
+    Value *v = &k->v[id];
+    if (v->reg < 0 || v->last > line) return;
+    k->free_regs[k->n_free++] = v->reg;
+    v->reg = -1;
+}
+
+static void emit(Compiler *k, uint16_t kernel, int64_t i, Ref o, Ref a, Ref b, Ref c)
+{
+    k->c->ins[k->c->n_ins++] = (Ins){kernel, i, o, a, b, c};
+}
+
+static int64_t move_for(Compiler *k, const Access *at, int d0, int d1, int64_t elem)
+{
+    move_make(&k->c->moves[k->n_moves], d1 - d0, k->r->dims + d0, at->stride + d0, elem);
+    return k->n_moves++;
+}
+
+/* How load i is read. */
+typedef enum { READ_MEMORY, READ_ROW, READ_REPEAT, READ_MOVE } Reading;
+static Reading reading(const Compiler *k, int i, int64_t *period)
+{
+    Form form = form_of(k->r, &k->r->loads[i].at, period);
+    if (k->v[i].early) return READ_MOVE;
+    if (form == AT_FLAT) return READ_MEMORY;
+    if (form == AT_STRIDED || !repeats(k->c, *period)) return READ_MOVE;
+    return *period == k->c->tile ? READ_ROW : READ_REPEAT;
+}
+
+/* Make load i readable; the instruction, if it takes one, comes here. False: out of memory. */
+static bool fetch(Compiler *k, int32_t i)
+{
+    Value *v = &k->v[i];
+    if (v->ready) return true;
+    const Load *l = &k->r->loads[i];
+    int64_t elem = type_elem(l->dtype), period;
+    v->ready = true;
+    if (l->splat) {
+        int64_t offset = tiles_offset(k->tiles, l->value, l->dtype, k->err);
+        v->ref = (Ref){BASE_TILES, 0, offset};
+        return offset >= 0;
+    }
+    switch (reading(k, i, &period)) {
+    case READ_MEMORY: v->ref = ref_memory(k->p, &l->at, elem, true); break;
+    case READ_ROW: v->ref = ref_memory(k->p, &l->at, elem, false); break;
+    case READ_REPEAT:
+        v->ref = thread_ref(k, k->c->n_repeats);
+        k->c->repeats[k->c->n_repeats++] = (Repeat){ref_memory(k->p, &l->at, elem, false), v->ref.offset, period, elem};
+        break;
+    case READ_MOVE:
+        take_register(k, v);
+        emit(k, INS_LOAD, move_for(k, &l->at, 0, k->r->rank, elem), v->ref, ref_memory(k->p, &l->at, elem, false), (Ref){0}, (Ref){0});
+        k->cost += 0.3;
+        break;
+    }
+    return true;
+}
+
+static bool fetch_any(Compiler *k, int32_t v) { return v >= k->r->n_loads || fetch(k, v); }
+
+/* ---- lines, stores and reductions become instructions ---- */
+
+static double cost_of(const Line *l)
+{
+    int op = l->kernel / QB_DTYPE_COUNT;
+    if (l->kernel >= CAST_FIRST) return 0.15;
+    if (op == OP_div || op == OP_sqrt || op == OP_powi) return 0.5;
+    return op_table[op].ulp > 0 || op == OP_fmod ? 1.5 : 0.12;
+}
+
+/* A result may take the register of an operand that is read here for the last time: kernels go element by element. That holds
+   for elements of one size only. */
+static bool compile_line(Compiler *k, int32_t i)
+{
+    Line *l = &k->lines[i];
+    Value *z = &k->v[k->r->n_loads + i];
+    Ref ref[3] = {{0}};
+    bool one_size = type_elem(z->dtype) == type_elem(l->in);
+    for (int j = 0; j < 3; j++) {
+        if (l->x[j] < 0) continue;
+        if (!fetch_any(k, l->x[j])) return false;
+        ref[j] = k->v[l->x[j]].ref;
+        one_size &= type_elem(k->v[l->x[j]].dtype) == type_elem(z->dtype);
+    }
+    if (!one_size) take_register(k, z);
+    for (int j = 0; j < 3; j++)
+        if (l->x[j] >= 0) release(k, l->x[j], i);
+    if (one_size) take_register(k, z);
+    emit(k, l->kernel, l->i, z->ref, ref[0], ref[1], ref[2]);
+    release(k, k->r->n_loads + i, i);
+    k->cost += cost_of(l);
+    return true;
+}
+
+static bool compile_stores(Compiler *k)
+{
+    for (int s = 0; s < k->r->n_stores; s++) {
+        const Store *t = &k->r->stores[s];
+        Value *v = &k->v[t->value];
+        int64_t elem = type_elem(v->dtype), period;
+        bool flat = form_of(k->r, &t->at, &period) == AT_FLAT;
+        if (!fetch_any(k, t->value)) return false;
+        if (v->store == s) continue;
+        Ref o = ref_memory(k->p, &t->at, elem, flat);
+        if (flat) emit(k, (uint16_t)kernel_op(OP_stop_gradient, v->dtype), 0, o, v->ref, (Ref){0}, (Ref){0});
+        else emit(k, INS_STORE, move_for(k, &t->at, 0, k->r->rank, elem), o, v->ref, (Ref){0}, (Ref){0});
+        k->cost += flat ? 0.1 : 0.3;
+    }
+    return true;
+}
+
+static bool compile_reduces(Compiler *k)
+{
+    Code *c = k->c;
+    const Region *r = k->r;
+    bool leading = r->form == REDUCE_LEADING;
+    int64_t columns = c->w < c->tile ? c->w : c->tile;
+    for (int i = 0; i < r->n_reduces; i++) {
+        const Reduce *n = &r->reduces[i];
+        const Value *v = &k->v[n->value];
+        if (!fetch_any(k, n->value)) return false;
+        Fold *f = &c->folds[c->n_folds++];
+        *f = (Fold){.dtype = v->dtype, .x = v->ref, .at = ref_memory(k->p, &n->at, type_elem(v->dtype), false)};
+        f->kind = n->op == OP_max ? REDUCE_MAX : n->op == OP_min ? REDUCE_MIN : REDUCE_SUM;
+        f->count = n->op != OP_mean ? 0 : leading ? c->height : c->w;
+        move_make(&f->move, leading ? r->rank - r->split : r->split, r->dims + (leading ? r->split : 0),
+                  n->at.stride + (leading ? r->split : 0), type_elem(v->dtype));
+        f->parts = c->parts_bytes;
+        if (c->shape != SHAPE_FLAT && c->blocks > 1) c->parts_bytes += round64(c->blocks * c->width * (int64_t)sizeof(double));
+        f->lanes = c->thread_bytes; /* after the registers, which are counted at the end */
+        if (leading) c->thread_bytes += round64(SUM_LANES * columns * (int64_t)sizeof(double));
+        k->cost += 0.15;
+    }
+    return true;
+}
+
+/* Units a thread takes at a time: several microseconds of work, and all of it below twice that. */
+static void set_chunk(Compiler *k)
+{
+    Code *c = k->c;
+    double total = k->cost * (double)c->size + 4.0 * c->n_ins * (double)((c->size + c->tile - 1) / c->tile);
+    double chunk = total / 64 < CHUNK_NS ? CHUNK_NS : total / 64 > LONG_CHUNK_NS ? LONG_CHUNK_NS : total / 64;
+    c->chunk = c->units;
+    if (total < 2 * CHUNK_NS) return;
+    c->chunk = (int64_t)((double)c->units * (chunk / total)) + 1;
+}
+
+static bool compile(Compiler *k)
+{
+    Code *c = k->c;
+    const Region *r = k->r;
+    read_region(k);
+    fuse(k);
+    find_last_uses(k);
+    place_stores(k);
+    int64_t period;
+    for (int i = 0; i < r->n_loads; i++) k->n_kept += !r->loads[i].splat && reading(k, i, &period) == READ_REPEAT;
+    for (int i = 0; i < r->n_loads; i++)
+        if (k->v[i].early && !fetch(k, i)) return false;
+    for (int i = 0; i < r->n_instrs; i++)
+        if (!k->lines[i].dead && !compile_line(k, i)) return false;
+    if (!compile_stores(k) || !compile_reduces(k)) return false;
+    for (int i = 0; i < c->n_folds; i++) c->folds[i].lanes += (k->n_kept + k->n_regs) * k->stride;
+    c->thread_bytes += (k->n_kept + k->n_regs) * k->stride;
+    set_chunk(k);
+    return true;
+}
+
+bool code_compile(Code *c, const qb_plan *p, const Region *r, TileSet *tiles, Arena *keep, qb_error *err)
+{
+    Arena notes = {0};
+    size_t values = (size_t)(r->n_loads + r->n_instrs), ends = (size_t)(r->n_stores + r->n_reduces);
+    *c = (Code){0};
+    cut(c, r);
+    Compiler k = {.c = c, .p = p, .r = r, .tiles = tiles, .err = err, .stride = round64(c->tile * 8)};
+    c->ins = arena_alloc(keep, (values + ends) * sizeof *c->ins);
+    c->repeats = arena_alloc(keep, (size_t)r->n_loads * sizeof *c->repeats);
+    c->folds = arena_alloc(keep, (size_t)r->n_reduces * sizeof *c->folds);
+    c->moves = arena_alloc(keep, (values + ends) * sizeof *c->moves);
+    k.v = arena_alloc(&notes, values * sizeof *k.v);
+    k.lines = arena_alloc(&notes, (size_t)r->n_instrs * sizeof *k.lines);
+    k.free_regs = arena_alloc(&notes, values * sizeof *k.free_regs);
+    bool ok = c->ins && c->repeats && c->folds && c->moves && k.v && k.lines && k.free_regs;
+    if (!ok) error_memory(err, "a compiled region", -1);
+    ok = ok && compile(&k);
+    arena_free(&notes);
+    return ok;
+}

@@ -1,0 +1,251 @@
+/* cpu.c: the CPU target. prepare compiles every region and plans every product; run goes through the steps with one workspace.
+
+   A plan keeps one workspace between runs. A run takes it with one atomic exchange; a second run at the same time makes its own
+   and frees it. A plan that is small and has nothing to share runs on the stack: one eager op allocates nothing here. A step runs
+   on several threads where it is worth several microseconds; what a thread does is then the same, only less of it. */
+#include "cpu/cpu.h"
+
+enum { STACK_BYTES = 4096, LINE = 64 };
+
+typedef struct {
+    bool is_region;
+    union { Code code; ProductCode product; };
+} Exe;
+
+typedef struct {
+    int threads;
+    int64_t epoch;  /* counts shared regions, so that a thread knows whether it has begun this one */
+    char **base;    /* of thread 0 */
+    char *pack;     /* packed B of a product */
+    char *helpers;  /* of each thread from 1 on: a line with the epoch it has begun, its bases, its memory */
+    int64_t stride; /* bytes of a helper */
+    void *memory;
+} Workspace;
+
+typedef struct {
+    Arena arena;
+    int n;
+    Exe *exes;
+    char *tiles;
+    int64_t n_base;
+    int64_t table_bytes, work_bytes, parts_bytes, pack_bytes, thread_bytes; /* multiples of 64 */
+    bool parallel; /* some step has work for several threads */
+    _Atomic(Workspace *) spare;
+} Exec;
+
+static int64_t round64(int64_t n) { return (n + 63) & ~(int64_t)63; }
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* ---- prepare ---- */
+static bool compile_steps(qb_plan *p, Exec *x, TileSet *tiles, qb_error *err)
+{
+    for (int i = 0; i < p->n_steps; i++) {
+        const Step *s = &p->steps[i];
+        Exe *e = &x->exes[i];
+        e->is_region = s->kind == STEP_REGION;
+        if (e->is_region) {
+            if (!code_compile(&e->code, p, &s->region, tiles, &x->arena, err)) return false;
+            x->thread_bytes = larger(x->thread_bytes, round64(e->code.thread_bytes));
+            x->parts_bytes = larger(x->parts_bytes, round64(e->code.parts_bytes));
+            x->parallel |= e->code.chunk < e->code.units;
+        } else {
+            if (!product_compile(&e->product, p, &s->matmul, &x->arena, err)) return false;
+            x->thread_bytes = larger(x->thread_bytes, round64(e->product.thread_bytes));
+            x->pack_bytes = larger(x->pack_bytes, round64(e->product.pack_bytes));
+            x->parallel |= e->product.tasks > 1;
+        }
+    }
+    return true;
+}
+
+static bool prepare(qb_plan *p, const qb_options *options, qb_error *err)
+{
+    (void)options;
+    if (!isa_supported(err)) return false;
+    Exec *x = mem_zeroed(1, sizeof *x);
+    if (!x) return error_memory(err, "a compiled plan", sizeof *x), false;
+    p->exec = x;
+    x->n = p->n_steps;
+    x->exes = arena_zeroed(&x->arena, (size_t)x->n, sizeof *x->exes);
+    if (!x->exes) return error_memory(err, "a compiled plan", -1), false;
+    x->n_base = BASE_ARRAYS + p->n_inputs + p->n_outputs + p->n_consts;
+    x->table_bytes = round64(x->n_base * (int64_t)sizeof(char *));
+    x->work_bytes = round64(p->work_bytes);
+    int64_t tile = 1;
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->steps[i].kind == STEP_REGION) tile = larger(tile, code_tile(&p->steps[i].region));
+    TileSet tiles = {.stride = round64(tile * 8)};
+    bool ok = compile_steps(p, x, &tiles, err) && tiles_fill(&tiles, &x->tiles, err);
+    tiles_free(&tiles);
+    return ok;
+}
+
+/* ---- workspaces ---- */
+
+/* Bytes that one thread needs for all; -1 when they overflow. */
+static int64_t workspace_bytes(const Exec *x)
+{
+    int64_t n = x->table_bytes, parts[] = {x->work_bytes, x->parts_bytes, x->pack_bytes, x->thread_bytes};
+    for (int i = 0; i < 4; i++)
+        if (__builtin_add_overflow(n, parts[i], &n)) return -1;
+    return n;
+}
+
+static void workspace_open(Workspace *w, const qb_plan *p, const Exec *x, char *at, int threads)
+{
+    *w = (Workspace){.threads = threads, .base = (char **)at, .memory = at, .stride = LINE + x->table_bytes + x->thread_bytes};
+    w->base[BASE_WORK] = at += x->table_bytes;
+    w->base[BASE_PARTS] = at += x->work_bytes;
+    w->pack = at += x->parts_bytes;
+    w->base[BASE_THREAD] = at += x->pack_bytes;
+    w->base[BASE_TILES] = x->tiles;
+    w->helpers = at + x->thread_bytes;
+    char **consts = w->base + BASE_ARRAYS + p->n_inputs + p->n_outputs;
+    for (int i = 0; i < p->n_consts; i++) consts[i] = p->consts[i]->data;
+}
+
+static Workspace *workspace_new(const qb_plan *p, const Exec *x, int threads, qb_error *err)
+{
+    int64_t one = workspace_bytes(x), helpers, total;
+    bool fits = one >= 0 && mem_mul(LINE + x->table_bytes + x->thread_bytes, threads - 1, &helpers) &&
+                !__builtin_add_overflow(one, helpers, &total);
+    Workspace *w = mem_alloc(sizeof *w);
+    char *memory = fits && w ? mem_alloc((size_t)total) : NULL;
+    if (!memory) {
+        error_memory(err, "the workspace of a plan", fits ? total : -1);
+        mem_free(w);
+        return NULL;
+    }
+    workspace_open(w, p, x, memory, threads);
+    for (int i = 1; i < threads; i++) *(int64_t *)(w->helpers + (i - 1) * w->stride) = 0;
+    return w;
+}
+
+static void workspace_free(Workspace *w)
+{
+    if (!w) return;
+    mem_free(w->memory);
+    mem_free(w);
+}
+
+static Workspace *workspace_take(const qb_plan *p, Exec *x, qb_error *err)
+{
+    int threads = x->parallel ? pool_threads() : 1;
+    Workspace *w = atomic_exchange(&x->spare, NULL);
+    if (w && w->threads >= threads) return w;
+    workspace_free(w);
+    return workspace_new(p, x, threads, err);
+}
+
+static void workspace_give(Exec *x, Workspace *w)
+{
+    Workspace *none = NULL;
+    if (!atomic_compare_exchange_strong(&x->spare, &none, w)) workspace_free(w);
+}
+
+/* ---- run ---- */
+typedef struct { /* a step on several threads */
+    const Exec *x;
+    const Exe *e;
+    const Isa *isa;
+    Workspace *w;
+    int64_t batch; /* of a product whose products run one after the other; else -1 */
+} Shared;
+
+/* The bases of a thread. Helpers get theirs, and their expanded rows, when they first come to a step. */
+static char **bases_of(const Shared *s, int thread)
+{
+    if (thread == 0) return s->w->base;
+    char *line = s->w->helpers + (thread - 1) * s->w->stride;
+    char **base = (char **)(line + LINE);
+    if (*(int64_t *)line == s->w->epoch) return base;
+    *(int64_t *)line = s->w->epoch;
+    memcpy(base, s->w->base, (size_t)s->x->n_base * sizeof *base);
+    base[BASE_THREAD] = line + LINE + s->x->table_bytes;
+    if (s->e->is_region) vm_begin(&s->e->code, base);
+    return base;
+}
+
+static void region_task(void *arg, int64_t task, int thread)
+{
+    const Shared *s = arg;
+    const Code *c = &s->e->code;
+    int64_t u = task * c->chunk, end = u + c->chunk < c->units ? u + c->chunk : c->units;
+    vm_run(c, s->isa, bases_of(s, thread), u, end);
+}
+
+static void run_region(const Exec *x, const Exe *e, const Isa *isa, Workspace *w)
+{
+    const Code *c = &e->code;
+    vm_begin(c, w->base);
+    if (c->chunk >= c->units || w->threads == 1) {
+        vm_run(c, isa, w->base, 0, c->units);
+    } else {
+        w->epoch++;
+        pool_run_on(region_task, &(Shared){x, e, isa, w, -1}, (c->units + c->chunk - 1) / c->chunk, w->threads);
+    }
+    vm_finish(c, isa, w->base);
+}
+
+static void product_task(void *arg, int64_t task, int thread)
+{
+    const Shared *s = arg;
+    product_run(&s->e->product, s->isa, bases_of(s, thread), s->w->pack, s->batch, task);
+}
+
+static void run_product(const Exec *x, const Exe *e, const Isa *isa, Workspace *w)
+{
+    const ProductCode *m = &e->product;
+    if (m->tasks == 1 || w->threads == 1) {
+        product_alone(m, isa, w->base, w->pack);
+        return;
+    }
+    int64_t rounds = m->form == BATCH_SERIAL ? m->batch : 1;
+    for (int64_t i = 0; i < rounds; i++) {
+        if (m->form != BATCH_SPREAD) product_pack(m, isa, w->base, w->pack, i);
+        w->epoch++;
+        pool_run_on(product_task, &(Shared){x, e, isa, w, m->form == BATCH_SERIAL ? i : -1}, m->tasks, w->threads);
+    }
+}
+
+static void run_steps(const qb_plan *p, const Exec *x, Workspace *w, const void *const *in, void *const *out)
+{
+    const Isa *isa = isa_now();
+    char **arrays = w->base + BASE_ARRAYS;
+    memcpy(arrays, in, (size_t)p->n_inputs * sizeof *arrays);
+    memcpy(arrays + p->n_inputs, out, (size_t)p->n_outputs * sizeof *arrays);
+    for (const Exe *e = x->exes, *end = e + x->n; e < end; e++)
+        if (e->is_region) run_region(x, e, isa, w);
+        else run_product(x, e, isa, w);
+}
+
+static bool run(qb_plan *p, const void *const *in, void *const *out, qb_error *err)
+{
+    Exec *x = p->exec;
+    int64_t bytes = workspace_bytes(x);
+    if (!x->parallel && bytes >= 0 && bytes <= STACK_BYTES) {
+        _Alignas(64) char memory[STACK_BYTES];
+        Workspace w;
+        workspace_open(&w, p, x, memory, 1);
+        run_steps(p, x, &w, in, out);
+        return true;
+    }
+    Workspace *w = workspace_take(p, x, err);
+    if (!w) return false;
+    run_steps(p, x, w, in, out);
+    workspace_give(x, w);
+    return true;
+}
+
+static void drop(qb_plan *p)
+{
+    Exec *x = p->exec;
+    if (!x) return;
+    workspace_free(atomic_load(&x->spare));
+    mem_free(x->tiles);
+    arena_free(&x->arena);
+    mem_free(x);
+    p->exec = NULL;
+}
+
+const Target cpu_target = {.name = "cpu", .prepare = prepare, .run = run, .drop = drop};

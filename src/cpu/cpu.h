@@ -1,0 +1,156 @@
+/* cpu.h: the CPU backend. It runs plan steps on vector kernels that are compiled once per ISA level from one text. */
+#ifndef CPU_H
+#define CPU_H
+
+#include "plan/plan.h"
+
+extern const Target cpu_target; /* cpu.c */
+
+/* ---- kernels.c, compiled per ISA: elementwise loops ---- */
+/* n elements of o from a, b, c (arrays of n elements; unused ones NULL); o may equal an operand of the same element size.
+   i: powi's exponent. */
+typedef void KernelFn(void *o, const void *a, const void *b, const void *c, int64_t i, int64_t n);
+/* Superinstructions: a * b + c, a * b - c, c - a * b, each with both roundings. */
+typedef enum { FUSED_MUL_ADD, FUSED_MUL_SUB, FUSED_SUB_MUL, FUSED_COUNT } Fused;
+enum { /* kernels are numbered, and a program holds numbers, so it runs on any level */
+    CAST_FIRST = OP_COUNT * QB_DTYPE_COUNT,
+    FUSED_FIRST = CAST_FIRST + QB_DTYPE_COUNT * QB_DTYPE_COUNT,
+    KERNEL_COUNT = FUSED_FIRST + FUSED_COUNT * QB_DTYPE_COUNT
+};
+/* Rows, powi, where (by the dtype of its last two operands), stop_gradient (a copy). dtype: of the operands. */
+static inline int kernel_op(int op, int dtype) { return op * QB_DTYPE_COUNT + dtype; }
+static inline int kernel_cast(int from, int to) { return CAST_FIRST + from * QB_DTYPE_COUNT + to; }
+static inline int kernel_fused(int fused, int dtype) { return FUSED_FIRST + fused * QB_DTYPE_COUNT + dtype; }
+
+/* ---- reduce.c, compiled per ISA: sums, maxima and minima in the order contract. Accumulators are float64 ---- */
+typedef enum { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCER_COUNT } ReducerKind;
+typedef struct { /* for one operation and one operand dtype */
+    /* one result per block of 128 of the n elements of x; the last block may be shorter */
+    void (*blocks)(double *out, const void *x, int64_t n);
+    /* one result per row of w <= 128 elements */
+    void (*rows)(double *out, const void *x, int64_t rows, int64_t w);
+    /* rows of w elements go to lanes[8][w]: row r to lane (first + r) mod 8 */
+    void (*lanes)(double *lanes, const void *x, int64_t first, int64_t rows, int64_t w);
+    /* the 8 lanes of each of w columns, added as the fixed tree */
+    void (*tree)(double *out, const double *lanes, int64_t w);
+    /* total[i] = total[i] + next[i] */
+    void (*join)(double *total, const double *next, int64_t n);
+    double neutral; /* lanes start with it */
+} Reducer;
+
+/* ---- isa.c: the levels of this CPU, best first ---- */
+typedef struct GemmJob GemmJob;
+typedef struct {
+    const char *name; /* "v4" */
+    KernelFn *const *kernels;                    /* [KERNEL_COUNT]; NULL where no such op exists for the dtype */
+    const Reducer (*reducers)[2];                /* [REDUCER_COUNT][QB_F32 or QB_F64] */
+    void (*gemm)(const GemmJob *job, int64_t m0, int64_t m1);
+    void (*pack)(const GemmJob *job);
+} Isa;
+const Isa *isa_now(void);
+bool isa_set(const char *name, qb_error *err);   /* NULL: the best */
+bool isa_supported(qb_error *err);
+
+/* ---- move.c: strided memory and contiguous registers ---- */
+typedef struct { /* one access, its dims merged where the strides allow */
+    int rank;
+    int64_t elem; /* bytes of an element */
+    int64_t dims[QB_MAX_RANK], stride[QB_MAX_RANK]; /* stride in bytes */
+} Move;
+void move_make(Move *k, int rank, const int64_t *dims, const int64_t *stride, int64_t elem); /* stride in elements */
+/* Elements e .. e + n of the access, in row-major order, to or from the contiguous reg. */
+void move_load(const Move *k, void *reg, const void *memory, int64_t e, int64_t n);
+void move_store(const Move *k, void *memory, const void *reg, int64_t e, int64_t n);
+void move_repeat(void *o, const void *x, int64_t period, int64_t total, int64_t elem);
+
+/* ---- tiles.c: constants of a plan, one tile per value and dtype ---- */
+typedef struct {
+    HashIndex index;
+    uint64_t *bits; uint8_t *dtypes;
+    int n, room;
+    int64_t stride; /* bytes of a tile; every region of the plan fits */
+} TileSet;
+int64_t tiles_offset(TileSet *t, double value, uint8_t dtype, qb_error *err); /* of its tile; -1 when out of memory */
+bool tiles_fill(const TileSet *t, char **out, qb_error *err);                 /* all tiles; mem_free them */
+void tiles_free(TileSet *t);
+
+/* ---- code.c: a region compiled. No pointers: an operand is a base, an offset and a scale ---- */
+enum { TILE = 256, TILE_BYTES = TILE * 8 }; /* elements of a register; more leave the L1 cache, fewer pay for dispatch */
+/* base addresses of a run: registers of the thread, block results, workspace, constants as tiles, then the arrays:
+   inputs, outputs, constants of the plan */
+enum { BASE_THREAD, BASE_PARTS, BASE_WORK, BASE_TILES, BASE_ARRAYS };
+typedef struct { int32_t base, scale; int64_t offset; } Ref; /* element e is at base + offset + e * scale, in bytes */
+typedef struct {
+    uint16_t kernel; /* a kernel number, INS_LOAD or INS_STORE */
+    int64_t i;       /* powi: exponent. load, store: its move */
+    Ref o, a, b, c;
+} Ins;
+enum { INS_LOAD = KERNEL_COUNT, INS_STORE };
+typedef struct { Ref x; int64_t to, period, elem; } Repeat; /* a row or one element, expanded to a tile of the thread's memory */
+typedef struct {
+    uint8_t kind, dtype;
+    int64_t count;  /* mean: number of elements; 0 for the others */
+    Ref x, at;      /* operand; result at index 0 */
+    Move move;      /* of the results */
+    int64_t lanes;  /* of the thread: accumulators of a block, when leading dims are reduced */
+    int64_t parts;  /* block results [blocks][width], where an output has several blocks */
+} Fold;
+typedef enum { SHAPE_FLAT, SHAPE_ROWS, SHAPE_LONG_ROWS, SHAPE_PANELS } Shape; /* code.c explains them */
+typedef struct {
+    int n_ins, n_repeats, n_folds;
+    Ins *ins; Repeat *repeats; Fold *folds; Move *moves;
+    Shape shape;
+    int64_t size, tile;     /* elements in all, and of a tile */
+    int64_t w, height;      /* reductions: row length and number of rows, of the iteration space seen as a matrix */
+    int64_t per_row;        /* SHAPE_LONG_ROWS: tiles of a row. SHAPE_PANELS: panels of a row */
+    int64_t width, blocks;  /* outputs of a reduction, and blocks of each */
+    int64_t units, chunk;   /* work in pieces that touch no common result, and how many a thread takes at a time */
+    int64_t thread_bytes, parts_bytes;
+} Code;
+int64_t code_tile(const Region *r);
+bool code_compile(Code *c, const qb_plan *p, const Region *r, TileSet *tiles, Arena *keep, qb_error *err);
+int32_t code_base(const qb_plan *p, int32_t slot, int64_t *offset); /* base of a slot; adds its place to *offset, in bytes */
+
+/* ---- vm.c: runs the units of a region ---- */
+void vm_begin(const Code *c, char *const *base);                                 /* once per thread */
+void vm_run(const Code *c, const Isa *isa, char *const *base, int64_t u0, int64_t u1);
+void vm_finish(const Code *c, const Isa *isa, char *const *base);                /* once, after all units */
+
+/* ---- product.c: matmul steps on gemm.c ---- */
+typedef enum { BATCH_SHARED, BATCH_SERIAL, BATCH_SPREAD } BatchForm; /* B for all; product by product; products over threads */
+typedef struct { Ref a, c; int64_t rows, pieces; } Piece; /* of a part: rows a task, and how many such tasks */
+typedef struct {
+    const MatMul *m;
+    BatchForm form;
+    bool packs;
+    int64_t batch, elem;
+    Ref b;
+    Piece *parts;
+    int64_t pieces;                   /* of all parts of one product */
+    int64_t tasks, spread;            /* for the pool, 1: not worth it; BATCH_SPREAD: products a task */
+    int64_t pack_bytes, thread_bytes;
+} ProductCode;
+bool product_compile(ProductCode *o, const qb_plan *p, const MatMul *m, Arena *keep, qb_error *err);
+void product_pack(const ProductCode *o, const Isa *isa, char *const *base, char *pack, int64_t i);
+void product_alone(const ProductCode *o, const Isa *isa, char *const *base, char *pack); /* all of it, here */
+void product_run(const ProductCode *o, const Isa *isa, char *const *base, char *pack, int64_t batch, int64_t task);
+
+/* ---- gemm.c: compiled per ISA. C[m,n] = A[m,k] B[k,n], any strides of A and B, C row-major with row stride c_row ---- */
+/* float32 operands are widened when packed or read; results rounded once. C overlaps neither A nor B.
+   Isa.pack fills `packed`, once per product; then any thread may compute any rows [m0, m1) by Isa.gemm. Without `packed` (NULL) no
+   pack is needed. Parts that share B may share `packed` too: only B, n, k, dtype and `packed` itself are read by pack. */
+struct GemmJob {
+    int64_t m, n, k;
+    const void *a; int64_t a_row, a_col;
+    const void *b; int64_t b_row, b_col;
+    void *c; int64_t c_row;
+    uint8_t dtype;
+    double *packed;
+};
+
+/* ---- gemm_plan.c: how to compute a product; reads sizes, strides and dtype, no pointers ---- */
+int64_t gemm_plan_bytes(const GemmJob *job); /* bytes that `packed` wants, 64-byte aligned; 0: leave it NULL; -1: overflow. Give the m of all parts */
+int64_t gemm_plan_grain(const GemmJob *job); /* rows of one piece of work are best a multiple of this */
+bool gemm_plan_swapped(const GemmJob *job);  /* computed as the transpose of B^T A^T */
+
+#endif

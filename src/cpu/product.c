@@ -1,0 +1,132 @@
+/* product.c: matmul steps: which pieces of work they fall into, and where the matrices of a piece are.
+
+   A piece is some rows of one part of one product of the batch. All products share one packed B where the batch repeats B;
+   else B is packed per product, and either the rows of one product are shared by the threads (large products) or the products
+   are (many small ones, each thread packing for itself). No choice changes a bit: an element is one chain whatever is around it. */
+#include "cpu/cpu.h"
+
+enum { FLOPS_PER_NS = 60, PIECE_NS = 10000, LARGE_NS = 100000 };
+
+static Ref ref_matrix(const qb_plan *p, const Mat *m, int64_t elem)
+{
+    int64_t offset = m->offset * elem;
+    int32_t base = code_base(p, m->slot, &offset);
+    return (Ref){base, 0, offset};
+}
+
+static void job_sizes(GemmJob *g, const MatMul *m, const MatPart *part)
+{
+    *g = (GemmJob){.m = part->m, .n = m->n, .k = m->k, .a_row = part->a.row, .a_col = part->a.col, .b_row = m->b.row,
+                   .b_col = m->b.col, .c_row = part->c.row, .dtype = m->dtype};
+}
+
+/* Is B the same in every product? */
+static bool same_b(const MatMul *m)
+{
+    for (int d = 0; d < m->rank; d++)
+        if (m->b.batch[d]) return false;
+    return true;
+}
+
+/* Products or rows a task: about PIECE_NS of work. */
+static int64_t per_task(double ns) { return ns >= PIECE_NS ? 1 : (int64_t)(PIECE_NS / ns) + 1; }
+
+bool product_compile(ProductCode *o, const qb_plan *p, const MatMul *m, Arena *keep, qb_error *err)
+{
+    int64_t elem = type_elem(m->dtype), rows = 0;
+    *o = (ProductCode){.m = m, .batch = 1, .elem = elem, .b = ref_matrix(p, &m->b, elem)};
+    o->parts = arena_alloc(keep, (size_t)m->n_parts * sizeof *o->parts);
+    if (!o->parts) return error_memory(err, "a compiled product", -1), false;
+    for (int d = 0; d < m->rank; d++) o->batch *= m->dims[d];
+    for (int i = 0; i < m->n_parts; i++) rows += m->parts[i].m;
+    double row_ns = 2.0 * (double)m->n * (double)m->k / FLOPS_PER_NS, one_ns = row_ns * (double)rows;
+    o->form = same_b(m) ? BATCH_SHARED : one_ns >= LARGE_NS ? BATCH_SERIAL : BATCH_SPREAD;
+    GemmJob g;
+    job_sizes(&g, m, &m->parts[0]);
+    g.m = o->form == BATCH_SHARED ? rows * o->batch : rows;
+    int64_t packed = gemm_plan_bytes(&g);
+    if (packed < 0) return error_memory(err, "a packed matrix", -1), false;
+    o->packs = packed > 0;
+    o->pack_bytes = packed;
+    for (int i = 0; i < m->n_parts; i++) {
+        const MatPart *part = &m->parts[i];
+        job_sizes(&g, m, part);
+        int64_t grain = gemm_plan_grain(&g), step = (per_task(row_ns) + grain - 1) / grain * grain;
+        o->parts[i] = (Piece){ref_matrix(p, &part->a, elem), ref_matrix(p, &part->c, elem), step, (part->m + step - 1) / step};
+        o->pieces += o->parts[i].pieces;
+    }
+    if (one_ns * (double)o->batch < 2 * PIECE_NS) return o->tasks = 1, true;
+    o->spread = per_task(one_ns);
+    if (o->form == BATCH_SHARED) o->tasks = o->batch * o->pieces;
+    else if (o->form == BATCH_SERIAL) o->tasks = o->pieces;
+    else o->tasks = (o->batch + o->spread - 1) / o->spread, o->thread_bytes = packed;
+    return true;
+}
+
+/* ---- where the matrices of product i of the batch are ---- */
+static char *at(const ProductCode *o, char *const *base, const Ref *x, const int64_t *batch, int64_t i)
+{
+    int64_t offset = 0;
+    for (int d = o->m->rank - 1; d >= 0 && i; d--) {
+        int64_t next = i / o->m->dims[d];
+        offset += (i - next * o->m->dims[d]) * batch[d];
+        i = next;
+    }
+    return base[x->base] + x->offset + offset * o->elem;
+}
+
+static void open_job(GemmJob *g, const ProductCode *o, char *const *base, char *pack, int64_t part, int64_t i)
+{
+    const MatMul *m = o->m;
+    const Piece *s = &o->parts[part];
+    job_sizes(g, m, &m->parts[part]);
+    g->a = at(o, base, &s->a, m->parts[part].a.batch, i);
+    g->b = at(o, base, &o->b, m->b.batch, i);
+    g->c = at(o, base, &s->c, m->parts[part].c.batch, i);
+    g->packed = o->packs ? (double *)pack : NULL;
+}
+
+void product_pack(const ProductCode *o, const Isa *isa, char *const *base, char *pack, int64_t i)
+{
+    if (!o->packs) return;
+    GemmJob g;
+    open_job(&g, o, base, pack, 0, i);
+    isa->pack(&g);
+}
+
+/* All parts of product i. */
+static void run_one(const ProductCode *o, const Isa *isa, char *const *base, char *pack, int64_t i)
+{
+    for (int64_t part = 0; part < o->m->n_parts; part++) {
+        GemmJob g;
+        open_job(&g, o, base, pack, part, i);
+        isa->gemm(&g, 0, g.m);
+    }
+}
+
+void product_alone(const ProductCode *o, const Isa *isa, char *const *base, char *pack)
+{
+    for (int64_t i = 0; i < o->batch; i++) {
+        if (i == 0 || o->form != BATCH_SHARED) product_pack(o, isa, base, pack, i);
+        run_one(o, isa, base, pack, i);
+    }
+}
+
+/* A task of the pool. batch: the product that is running, of BATCH_SERIAL. */
+void product_run(const ProductCode *o, const Isa *isa, char *const *base, char *pack, int64_t batch, int64_t task)
+{
+    if (o->form == BATCH_SPREAD) {
+        int64_t i = task * o->spread, end = i + o->spread < o->batch ? i + o->spread : o->batch;
+        for (; i < end; i++) {
+            product_pack(o, isa, base, base[BASE_THREAD], i);
+            run_one(o, isa, base, base[BASE_THREAD], i);
+        }
+        return;
+    }
+    int64_t i = batch >= 0 ? batch : task / o->pieces, piece = batch >= 0 ? task : task % o->pieces, part = 0;
+    for (; piece >= o->parts[part].pieces; part++) piece -= o->parts[part].pieces;
+    GemmJob g;
+    open_job(&g, o, base, pack, part, i);
+    int64_t m0 = piece * o->parts[part].rows, m1 = m0 + o->parts[part].rows;
+    isa->gemm(&g, m0, m1 < g.m ? m1 : g.m);
+}

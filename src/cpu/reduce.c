@@ -1,0 +1,263 @@
+/* reduce.c: sums, maxima and minima in the order contract of plan.h. Compiled once per ISA level (-DISA=v3 -march=...).
+
+   The eight lanes of a block are one vector register on one level, two or four on another, and the same additions. A plain array of lanes was tried first; the compiler did not keep it in registers, and it ran 2-4 times slower.
+   The functions are written once, over a load (float64, or float32 widened), which is a constant argument that the compiler inlines.
+
+   Maxima and minima are exact, so any order will do. They compare integer keys that sort as the numbers do, with -0 below +0
+   and every NaN at the end that wins. */
+#include "cpu/cpu.h"
+#include "scalar.h"
+#if defined(__AVX512F__)
+#include "cpu/isa_v4.h"
+#elif defined(__AVX2__)
+#include "cpu/isa_v3.h"
+#else
+#include "cpu/isa_neon.h"
+#endif
+
+#define PASTE_(a, b) a##_##b
+#define PASTE(a, b) PASTE_(a, b)
+#define UNROLL _Pragma("GCC unroll 8")
+
+enum { SET = SUM_LANES / LANES }; /* vectors that hold the eight lanes */
+typedef int64_t Bits __attribute__((vector_size(sizeof(V))));
+
+/* ---- loads ---- */
+typedef double Get(const void *x, int64_t k);
+typedef V Load1(const void *x, int64_t k);
+typedef V LoadMask(M m, const void *x, int64_t k);
+
+INLINE double get_f64(const void *x, int64_t k) { return ((const double *)x)[k]; }
+INLINE double get_f32(const void *x, int64_t k) { return ((const float *)x)[k]; }
+INLINE V load1_f64(const void *x, int64_t k) { return load((const double *)x + k); }
+INLINE V load1_f32(const void *x, int64_t k) { return load_f32((const float *)x + k); }
+INLINE V mask1_f64(M m, const void *x, int64_t k) { return load_m(m, (const double *)x + k); }
+INLINE V mask1_f32(M m, const void *x, int64_t k) { return load_f32_m(m, (const float *)x + k); }
+
+/* ---- sums along a row: the lanes are elements of SET vectors ---- */
+
+/* What a group of fewer than 8 elements adds to each lane. A masked load gives +0.0 where there is no element; with the sign bit
+   of `none` that is -0.0, which changes nothing. */
+typedef struct { M mask[SET]; V none[SET]; int64_t n; } Rest;
+
+INLINE void rest_of(Rest *r, int64_t n)
+{
+    double none[SUM_LANES];
+    r->n = n;
+    for (int i = 0; i < SUM_LANES; i++) none[i] = i < n ? 0.0 : -0.0;
+    UNROLL
+    for (int i = 0; i < SET; i++) {
+        int64_t left = n - i * LANES;
+        r->mask[i] = mask_of(left < 0 ? 0 : left);
+        r->none[i] = load(none + i * LANES);
+    }
+}
+
+/* Adds to the lanes n elements from x[k] on, whole groups, then the rest. */
+INLINE void lanes_of(V lane[SET], const void *x, int64_t k, int64_t n, const Rest *r, Load1 *load1, LoadMask *mask1)
+{
+    UNROLL
+    for (int i = 0; i < SET; i++) lane[i] = splat(-0.0);
+    for (int64_t end = k + n - r->n; k < end; k += SUM_LANES)
+        UNROLL
+        for (int i = 0; i < SET; i++) lane[i] += load1(x, k + i * LANES);
+    if (!r->n) return;
+    UNROLL
+    for (int i = 0; i < SET; i++) {
+        int64_t at = i * LANES < r->n ? k + i * LANES : k; /* an empty mask reads nothing, wherever it points */
+        lane[i] += (V)((Bits)mask1(r->mask[i], x, at) | (Bits)r->none[i]);
+    }
+}
+
+typedef double V4 __attribute__((vector_size(32)));
+typedef double V2 __attribute__((vector_size(16)));
+
+INLINE double tree_of(V lane[SET])
+{
+    UNROLL
+    for (int n = SET / 2; n; n /= 2)
+        UNROLL
+        for (int i = 0; i < n; i++) lane[i] += lane[i + n];
+#if defined(__AVX512F__)
+    V4 four = __builtin_shufflevector(lane[0], lane[0], 0, 1, 2, 3) + __builtin_shufflevector(lane[0], lane[0], 4, 5, 6, 7);
+    V2 two = __builtin_shufflevector(four, four, 0, 1) + __builtin_shufflevector(four, four, 2, 3);
+#elif defined(__AVX2__)
+    V2 two = __builtin_shufflevector(lane[0], lane[0], 0, 1) + __builtin_shufflevector(lane[0], lane[0], 2, 3);
+#else
+    V2 two = (V2)lane[0];
+#endif
+    return two[0] + two[1];
+}
+
+/* Two whole blocks at a time: one chain of additions alone waits for itself. */
+INLINE void blocks_of(double *out, const void *x, int64_t n, Load1 *load1, LoadMask *mask1)
+{
+    int64_t k = 0;
+    V a[SET], b[SET];
+    Rest r;
+    for (; k + 2 * BLOCK <= n; k += 2 * BLOCK) {
+        UNROLL
+        for (int i = 0; i < SET; i++) a[i] = load1(x, k + i * LANES), b[i] = load1(x, k + BLOCK + i * LANES);
+        for (int64_t j = k + SUM_LANES; j < k + BLOCK; j += SUM_LANES)
+            UNROLL
+            for (int i = 0; i < SET; i++) a[i] += load1(x, j + i * LANES), b[i] += load1(x, j + BLOCK + i * LANES);
+        *out++ = tree_of(a);
+        *out++ = tree_of(b);
+    }
+    for (; k < n; k += BLOCK) {
+        int64_t m = n - k < BLOCK ? n - k : BLOCK;
+        rest_of(&r, m % SUM_LANES);
+        lanes_of(a, x, k, m, &r, load1, mask1);
+        *out++ = tree_of(a);
+    }
+}
+
+INLINE void rows_of(double *out, const void *x, int64_t rows, int64_t w, Load1 *load1, LoadMask *mask1)
+{
+    Rest rest;
+    rest_of(&rest, w % SUM_LANES);
+    for (int64_t r = 0; r < rows; r++) {
+        V lane[SET];
+        lanes_of(lane, x, r * w, w, &rest, load1, mask1);
+        out[r] = tree_of(lane);
+    }
+}
+
+/* ---- sums along a column: a lane is a row of w accumulators, and a vector holds neighbouring columns ---- */
+INLINE void lanes_add(double *lanes, const void *x, int64_t first, int64_t rows, int64_t w, Load1 *load1, LoadMask *mask1)
+{
+    M rest = mask_of(w % LANES);
+    for (int64_t lane = 0; lane < SUM_LANES; lane++) {
+        double *acc = lanes + lane * w;
+        int64_t r0 = (lane - first) & (SUM_LANES - 1), c = 0;
+        for (; c + 2 * LANES <= w; c += 2 * LANES) {
+            V a = load(acc + c), b = load(acc + c + LANES);
+            for (int64_t r = r0; r < rows; r += SUM_LANES) {
+                a += load1(x, r * w + c);
+                b += load1(x, r * w + c + LANES);
+            }
+            store(acc + c, a);
+            store(acc + c + LANES, b);
+        }
+        for (; c + LANES <= w; c += LANES) {
+            V a = load(acc + c);
+            for (int64_t r = r0; r < rows; r += SUM_LANES) a += load1(x, r * w + c);
+            store(acc + c, a);
+        }
+        if (c == w) continue;
+        V a = load_m(rest, acc + c);
+        for (int64_t r = r0; r < rows; r += SUM_LANES) a += mask1(rest, x, r * w + c);
+        store_m(acc + c, rest, a);
+    }
+}
+
+static void sum_tree(double *out, const double *lanes, int64_t w)
+{
+#pragma omp simd
+    for (int64_t c = 0; c < w; c++) {
+        const double *l = lanes + c;
+        double l0 = l[0] + l[4 * w], l1 = l[w] + l[5 * w], l2 = l[2 * w] + l[6 * w], l3 = l[3 * w] + l[7 * w];
+        out[c] = (l0 + l2) + (l1 + l3);
+    }
+}
+
+static void sum_join(double *total, const double *next, int64_t n)
+{
+#pragma omp simd
+    for (int64_t k = 0; k < n; k++) total[k] += next[k];
+}
+
+/* ---- maxima and minima ---- */
+INLINE int64_t flip(int64_t bits) { return bits ^ (int64_t)((uint64_t)(bits >> 63) >> 1); }
+INLINE int64_t key_of(double x, int64_t nan) { return x != x ? nan : flip((int64_t)q_bits(x)); }
+/* Back from a key; the key of a NaN gives the canonical one. */
+INLINE double number_of(int64_t key, int64_t nan) { return key == nan ? Q_NAN : q_from((uint64_t)flip(key)); }
+
+INLINE double max_of(const void *x, int64_t k, int64_t n, Get *get)
+{
+    int64_t best = INT64_MIN;
+#pragma omp simd reduction(max : best)
+    for (int64_t i = 0; i < n; i++) {
+        int64_t key = key_of(get(x, k + i), INT64_MAX);
+        best = key > best ? key : best;
+    }
+    return number_of(best, INT64_MAX);
+}
+
+INLINE double min_of(const void *x, int64_t k, int64_t n, Get *get)
+{
+    int64_t best = INT64_MAX;
+#pragma omp simd reduction(min : best)
+    for (int64_t i = 0; i < n; i++) {
+        int64_t key = key_of(get(x, k + i), INT64_MIN);
+        best = key < best ? key : best;
+    }
+    return number_of(best, INT64_MIN);
+}
+
+INLINE double larger(double a, double b)
+{
+    int64_t x = key_of(a, INT64_MAX), y = key_of(b, INT64_MAX);
+    return number_of(x > y ? x : y, INT64_MAX);
+}
+
+INLINE double smaller(double a, double b)
+{
+    int64_t x = key_of(a, INT64_MIN), y = key_of(b, INT64_MIN);
+    return number_of(x < y ? x : y, INT64_MIN);
+}
+
+/* One lane is enough for them: lane 0. */
+static void extreme_tree(double *out, const double *lanes, int64_t w) { memcpy(out, lanes, (size_t)w * sizeof *out); }
+
+/* ---- the functions of each operation and dtype, and the table ---- */
+#define SUM(dtype)                                                                                                              \
+    static void sum_blocks_##dtype(double *out, const void *x, int64_t n)                                                       \
+    {                                                                                                                           \
+        blocks_of(out, x, n, load1_##dtype, mask1_##dtype);                                                                     \
+    }                                                                                                                           \
+    static void sum_rows_##dtype(double *out, const void *x, int64_t rows, int64_t w)                                           \
+    {                                                                                                                           \
+        rows_of(out, x, rows, w, load1_##dtype, mask1_##dtype);                                                                 \
+    }                                                                                                                           \
+    static void sum_lanes_##dtype(double *lanes, const void *x, int64_t first, int64_t rows, int64_t w)                         \
+    {                                                                                                                           \
+        lanes_add(lanes, x, first, rows, w, load1_##dtype, mask1_##dtype);                                                      \
+    }
+SUM(f32)
+SUM(f64)
+#undef SUM
+
+#define EXTREME(op, better, dtype)                                                                                              \
+    static void op##_blocks_##dtype(double *out, const void *x, int64_t n)                                                      \
+    {                                                                                                                           \
+        for (int64_t k = 0; k < n; k += BLOCK) *out++ = op##_of(x, k, n - k < BLOCK ? n - k : BLOCK, get_##dtype);              \
+    }                                                                                                                           \
+    static void op##_rows_##dtype(double *out, const void *x, int64_t rows, int64_t w)                                          \
+    {                                                                                                                           \
+        for (int64_t r = 0; r < rows; r++) out[r] = op##_of(x, r * w, w, get_##dtype);                                          \
+    }                                                                                                                           \
+    static void op##_lanes_##dtype(double *lanes, const void *x, int64_t first, int64_t rows, int64_t w)                        \
+    {                                                                                                                           \
+        (void)first;                                                                                                            \
+        for (int64_t r = 0; r < rows; r++)                                                                                      \
+            _Pragma("omp simd") for (int64_t c = 0; c < w; c++) lanes[c] = better(lanes[c], get_##dtype(x, r * w + c));         \
+    }
+#define EXTREMES(op, better)                                                                                                    \
+    EXTREME(op, better, f32)                                                                                                    \
+    EXTREME(op, better, f64)                                                                                                    \
+    static void op##_join(double *total, const double *next, int64_t n)                                                         \
+    {                                                                                                                           \
+        _Pragma("omp simd") for (int64_t k = 0; k < n; k++) total[k] = better(total[k], next[k]);                               \
+    }
+EXTREMES(max, larger)
+EXTREMES(min, smaller)
+#undef EXTREME
+#undef EXTREMES
+
+const Reducer PASTE(reducers, ISA)[REDUCER_COUNT][2] = {
+#define ROW(op, tree, dtype, neutral) {op##_blocks_##dtype, op##_rows_##dtype, op##_lanes_##dtype, tree, op##_join, neutral}
+    [REDUCE_SUM] = {[QB_F32] = ROW(sum, sum_tree, f32, -0.0), [QB_F64] = ROW(sum, sum_tree, f64, -0.0)},
+    [REDUCE_MAX] = {[QB_F32] = ROW(max, extreme_tree, f32, -Q_INF), [QB_F64] = ROW(max, extreme_tree, f64, -Q_INF)},
+    [REDUCE_MIN] = {[QB_F32] = ROW(min, extreme_tree, f32, Q_INF), [QB_F64] = ROW(min, extreme_tree, f64, Q_INF)},
+};

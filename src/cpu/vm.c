@@ -1,0 +1,189 @@
+/* vm.c: runs compiled regions. A tile at a time, each instruction is one call of a vector kernel: 3-4 ns of dispatch for about
+   256 elements of work. Registers and expanded rows stay in the L1 cache of the thread.
+
+   Reductions follow the order contract of plan.h whatever the tiles and threads: a unit never shares a block of 128 with another
+   one, so block results are those of a serial run; they are kept in `parts` and added in order by vm_finish. An output of one
+   block is written at once. */
+#include "cpu/cpu.h"
+#include "scalar.h"
+
+static inline char *address(char *const *base, const Ref *x, int64_t e)
+{
+    return (char *)((uintptr_t)base[x->base] + (uintptr_t)(x->offset + e * x->scale));
+}
+
+/* ---- one tile: elements e .. e + n ---- */
+static inline void run_tile(const Code *c, KernelFn *const *kernels, char *const *base, int64_t e, int64_t n)
+{
+    for (const Ins *s = c->ins, *end = s + c->n_ins; s < end; s++) {
+        char *o = address(base, &s->o, e), *a = address(base, &s->a, e);
+        if (s->kernel < KERNEL_COUNT) kernels[s->kernel](o, a, address(base, &s->b, e), address(base, &s->c, e), s->i, n);
+        else if (s->kernel == INS_LOAD) move_load(&c->moves[s->i], o, a, e, n);
+        else move_store(&c->moves[s->i], o, a, e, n);
+    }
+}
+
+/* ---- results of reductions ---- */
+static double step_of(int kind, double a, double b)
+{
+    return kind == REDUCE_SUM ? a + b : kind == REDUCE_MAX ? q_max_step(a, b) : q_min_step(a, b);
+}
+
+/* Results first .. first + n of a reduction, from totals in float64, which are overwritten. */
+static void put(const Fold *f, char *const *base, double *x, int64_t first, int64_t n)
+{
+    char *o = address(base, &f->at, 0);
+    if (f->count)
+        for (int64_t i = 0; i < n; i++) x[i] /= (double)f->count;
+    if (f->dtype == QB_F64) {
+        if (f->move.rank == 1 && f->move.stride[0] == sizeof *x) memcpy(o + first * (int64_t)sizeof *x, x, (size_t)n * sizeof *x);
+        else move_store(&f->move, o, x, first, n);
+        return;
+    }
+    for (int64_t start = 0; start < n; start += TILE) {
+        float narrow[TILE];
+        int64_t m = n - start < TILE ? n - start : TILE;
+        for (int64_t i = 0; i < m; i++) narrow[i] = (float)x[start + i];
+        move_store(&f->move, o, narrow, first + start, m);
+    }
+}
+
+static double *parts_of(const Fold *f, char *const *base) { return (double *)(base[BASE_PARTS] + f->parts); }
+static double *lanes_of(const Fold *f, char *const *base) { return (double *)(base[BASE_THREAD] + f->lanes); }
+static const Reducer *reducer_of(const Isa *isa, const Fold *f) { return &isa->reducers[f->kind][f->dtype]; }
+
+/* ---- FLAT: tiles of consecutive elements; rows that fit a tile may be reduced ---- */
+static void fold_rows(const Code *c, const Isa *isa, char *const *base, int64_t e, int64_t n, int64_t first)
+{
+    int64_t rows = n / c->w;
+    for (int i = 0; i < c->n_folds; i++) {
+        const Fold *f = &c->folds[i];
+        const Reducer *r = reducer_of(isa, f);
+        const char *x = address(base, &f->x, e);
+        double out[TILE];
+        if (c->blocks == 1) {
+            r->rows(out, x, rows, c->w);
+        } else {
+            double two[2];
+            for (int64_t k = 0; k < rows; k++) {
+                r->blocks(two, x + k * c->w * type_elem(f->dtype), c->w);
+                out[k] = step_of(f->kind, two[0], two[1]);
+            }
+        }
+        put(f, base, out, first, rows);
+    }
+}
+
+static void run_flat(const Code *c, const Isa *isa, char *const *base, int64_t u0, int64_t u1)
+{
+    int64_t rows = c->n_folds ? c->tile / c->w : 0;
+    for (int64_t u = u0; u < u1; u++) {
+        int64_t e = u * c->tile, n = c->size - e < c->tile ? c->size - e : c->tile;
+        run_tile(c, isa->kernels, base, e, n);
+        if (c->n_folds) fold_rows(c, isa, base, e, n, u * rows);
+    }
+}
+
+/* ---- LONG_ROWS: a unit is one tile of one row, two blocks ---- */
+static void run_long_rows(const Code *c, const Isa *isa, char *const *base, int64_t u0, int64_t u1)
+{
+    for (int64_t u = u0; u < u1; u++) {
+        int64_t row = u / c->per_row, start = (u - row * c->per_row) * c->tile;
+        int64_t e = row * c->w + start, n = c->w - start < c->tile ? c->w - start : c->tile;
+        run_tile(c, isa->kernels, base, e, n);
+        for (int i = 0; i < c->n_folds; i++) {
+            const Fold *f = &c->folds[i];
+            double two[2], *out = parts_of(f, base) + start / BLOCK * c->width + row;
+            reducer_of(isa, f)->blocks(two, address(base, &f->x, e), n);
+            out[0] = two[0];
+            if (n > BLOCK) out[c->width] = two[1];
+        }
+    }
+}
+
+/* ---- ROWS and PANELS: a unit is a block of 128 rows, or of a panel of columns ---- */
+static void open_lanes(const Code *c, const Isa *isa, char *const *base, int64_t columns)
+{
+    for (int i = 0; i < c->n_folds; i++) {
+        double *l = lanes_of(&c->folds[i], base), neutral = reducer_of(isa, &c->folds[i])->neutral;
+        for (int64_t k = 0; k < SUM_LANES * columns; k++) l[k] = neutral;
+    }
+}
+
+static void add_lanes(const Code *c, const Isa *isa, char *const *base, int64_t e, int64_t first, int64_t rows, int64_t columns)
+{
+    for (int i = 0; i < c->n_folds; i++) {
+        const Fold *f = &c->folds[i];
+        reducer_of(isa, f)->lanes(lanes_of(f, base), address(base, &f->x, e), first, rows, columns);
+    }
+}
+
+/* The result of block b in columns j .. j + columns. */
+static void close_lanes(const Code *c, const Isa *isa, char *const *base, int64_t b, int64_t j, int64_t columns)
+{
+    for (int i = 0; i < c->n_folds; i++) {
+        const Fold *f = &c->folds[i];
+        double out[TILE], *to = c->blocks == 1 ? out : parts_of(f, base) + b * c->width + j;
+        reducer_of(isa, f)->tree(to, lanes_of(f, base), columns);
+        if (c->blocks == 1) put(f, base, out, j, columns);
+    }
+}
+
+static void run_rows(const Code *c, const Isa *isa, char *const *base, int64_t u0, int64_t u1)
+{
+    int64_t step = c->tile / c->w;
+    for (int64_t b = u0; b < u1; b++) {
+        int64_t row = b * BLOCK, end = row + BLOCK < c->height ? row + BLOCK : c->height;
+        open_lanes(c, isa, base, c->w);
+        for (int64_t first = 0; row < end; row += step, first += step) {
+            int64_t rows = end - row < step ? end - row : step, e = row * c->w;
+            run_tile(c, isa->kernels, base, e, rows * c->w);
+            add_lanes(c, isa, base, e, first, rows, c->w);
+        }
+        close_lanes(c, isa, base, b, 0, c->w);
+    }
+}
+
+static void run_panels(const Code *c, const Isa *isa, char *const *base, int64_t u0, int64_t u1)
+{
+    for (int64_t u = u0; u < u1; u++) {
+        int64_t b = u / c->per_row, j = (u - b * c->per_row) * c->tile, columns = c->w - j < c->tile ? c->w - j : c->tile;
+        int64_t row = b * BLOCK, end = row + BLOCK < c->height ? row + BLOCK : c->height;
+        open_lanes(c, isa, base, columns);
+        for (int64_t first = 0; row < end; row++, first++) {
+            run_tile(c, isa->kernels, base, row * c->w + j, columns);
+            add_lanes(c, isa, base, row * c->w + j, first, 1, columns);
+        }
+        close_lanes(c, isa, base, b, j, columns);
+    }
+}
+
+/* ---- a region ---- */
+void vm_begin(const Code *c, char *const *base)
+{
+    for (const Repeat *r = c->repeats, *end = r + c->n_repeats; r < end; r++)
+        move_repeat(base[BASE_THREAD] + r->to, address(base, &r->x, 0), r->period, c->tile, r->elem);
+}
+
+void vm_run(const Code *c, const Isa *isa, char *const *base, int64_t u0, int64_t u1)
+{
+    static void (*const run[])(const Code *, const Isa *, char *const *, int64_t, int64_t) = {
+        [SHAPE_FLAT] = run_flat, [SHAPE_LONG_ROWS] = run_long_rows, [SHAPE_ROWS] = run_rows, [SHAPE_PANELS] = run_panels,
+    };
+    run[c->shape](c, isa, base, u0, u1);
+}
+
+/* Block results are added in block order. */
+void vm_finish(const Code *c, const Isa *isa, char *const *base)
+{
+    if (c->shape == SHAPE_FLAT || c->blocks == 1) return;
+    for (int i = 0; i < c->n_folds; i++) {
+        const Fold *f = &c->folds[i];
+        double *total = parts_of(f, base);
+        for (int64_t b = 1; b < c->blocks; b++) {
+            if (c->width == 1) total[0] = step_of(f->kind, total[0], total[b]);
+            else reducer_of(isa, f)->join(total, total + b * c->width, c->width);
+        }
+        put(f, base, total, 0, c->width);
+    }
+}
