@@ -1,0 +1,166 @@
+"""The cases in JAX with optax, whole steps jitted."""
+
+import time
+
+START = time.perf_counter()
+import jax
+
+jax.config.update("jax_enable_x64", True)
+import jax.numpy as jnp
+import numpy as np
+from common import RESULTS, done, micro, once, wanted
+
+RESULTS["import"] = (time.perf_counter() - START) * 1e6
+import math
+
+GROUPS = wanted()
+DTYPES = {"f64": jnp.float64, "f32": jnp.float32}
+
+
+def on(group):
+    return GROUPS is None or group in GROUPS
+
+
+def ready(x):
+    return jax.block_until_ready(x)
+
+
+def mlp_init(sizes, dtype, seed=0):
+    r = np.random.RandomState(seed)
+    return [
+        (jnp.asarray(r.randn(m, n) * math.sqrt(2 / (m + n)), dtype), jnp.zeros((n,), dtype))
+        for m, n in zip(sizes[:-1], sizes[1:])
+    ]
+
+
+def mlp(p, h):
+    for w, b in p[:-1]:
+        h = jnp.tanh(h @ w + b)
+    w, b = p[-1]
+    return h @ w + b
+
+
+def adam_step(loss, p):
+    import optax
+
+    opt = optax.adam(1e-3)
+    state = opt.init(p)
+
+    @jax.jit
+    def step(p, state):
+        value, grads = jax.value_and_grad(loss)(p)
+        update, state = opt.update(grads, state, p)
+        return optax.apply_updates(p, update), state, value
+
+    return step, p, state
+
+
+def poisson_step(sizes, n, dtype):
+    def u(x, p):
+        return mlp(p, x.reshape(1, 1))[0, 0]
+
+    u_xx = jax.vmap(jax.grad(jax.grad(u)), in_axes=(0, None))
+    u_at = jax.vmap(u, in_axes=(0, None))
+    x, ends = jnp.linspace(0.02, 0.98, n).astype(dtype), jnp.asarray([0.0, 1.0], dtype)
+
+    def loss(p):
+        return jnp.mean((u_xx(x, p) + math.pi**2 * jnp.sin(math.pi * x)) ** 2) + 10 * jnp.mean(u_at(ends, p) ** 2)
+
+    return adam_step(loss, mlp_init(sizes, dtype))
+
+
+def burgers_step(sizes, n, dtype):
+    def u(x, t, p):
+        return mlp(p, jnp.stack([x, t]).reshape(1, 2))[0, 0]
+
+    u_t, u_x = jax.grad(u, 1), jax.grad(u, 0)
+    u_xx = jax.grad(u_x, 0)
+
+    def residual(x, t, p):
+        return u_t(x, t, p) + u(x, t, p) * u_x(x, t, p) - 0.01 / math.pi * u_xx(x, t, p)
+
+    residuals, u_at = jax.vmap(residual, in_axes=(0, 0, None)), jax.vmap(u, in_axes=(0, 0, None))
+    r = np.random.RandomState(1)
+    x, t = jnp.asarray(r.uniform(-1, 1, n), dtype), jnp.asarray(r.uniform(0, 1, n), dtype)
+    x0, zero = jnp.linspace(-1, 1, 100).astype(dtype), jnp.zeros(100, dtype)
+
+    def loss(p):
+        return jnp.mean(residuals(x, t, p) ** 2) + jnp.mean((u_at(x0, zero, p) + jnp.sin(math.pi * x0)) ** 2)
+
+    return adam_step(loss, mlp_init(sizes, dtype))
+
+
+def run_step(name, made, seconds=1.5):
+    step, p, state = made
+    once(name + ".first", lambda: ready(step(p, state)))
+    now = [p, state]
+
+    def again():
+        now[0], now[1], value = step(now[0], now[1])
+        ready(value)
+
+    micro(name, again, seconds, 5)
+
+
+def dispatch():
+    x, y, s = jnp.ones(1000), jnp.ones(1000), jnp.asarray(1.0)
+    micro("eager.add1000", lambda: ready(x + y))
+    micro("eager.sin1000", lambda: ready(jnp.sin(x)))
+    micro("eager.add_scalar", lambda: ready(s + s))
+    f = jax.jit(lambda a: a + 1.0)
+    micro("jit.trivial", lambda: ready(f(s)))
+    many = {f"k{i}": s for i in range(50)}
+    g = jax.jit(lambda d: {k: v + 1.0 for k, v in d.items()})
+    micro("jit.tree50", lambda: ready(g(many)))
+
+
+def pinn():
+    for name, dtype in DTYPES.items():
+        run_step(f"pinn16x2.n32.{name}", poisson_step([1, 16, 16, 1], 32, dtype))
+    run_step("burgers20x3.n2540.f64", burgers_step([2, 20, 20, 20, 1], 2540, jnp.float64))
+    for name, dtype in DTYPES.items():
+        run_step(f"burgers64x4.n1000.{name}", burgers_step([2, 64, 64, 64, 64, 1], 1000, dtype))
+
+
+def big():
+    for name, dtype in DTYPES.items():
+        run_step(f"burgers128x6.n10000.{name}", burgers_step([2] + [128] * 6 + [1], 10000, dtype), 8)
+
+
+def kernels():
+    def chain(x):
+        a = jnp.tanh(x * 1.3 + 0.2)
+        b = a * a - 1.0
+        c = jnp.exp(-b * b) + jnp.sin(x)
+        return c * a + b / (1.0 + c * c)
+
+    for name, dtype in DTYPES.items():
+        x = jnp.linspace(-3, 3, 1_000_000).astype(dtype)
+        f, g, h = jax.jit(chain), jax.jit(lambda x: jnp.sum(jnp.exp(-x * x))), jax.jit(lambda a, b: a @ b)
+        micro("chain1e6." + name, lambda f=f, x=x: ready(f(x)))
+        micro("sumexp1e6." + name, lambda g=g, x=x: ready(g(x)))
+        a = jnp.asarray(np.random.RandomState(0).randn(1024, 1024), dtype)
+        micro("matmul1024." + name, lambda h=h, a=a: ready(h(a, a)), 1.0)
+        b = jnp.asarray(np.random.RandomState(0).randn(1000, 64), dtype)
+        micro("matmul1000x64x64." + name, lambda h=h, b=b, w=b[:64]: ready(h(b, w)))
+
+
+def derivs():
+    def u(x, p):
+        return mlp(p, x.reshape(1, 1))[0, 0]
+
+    p, x = mlp_init([1, 32, 32, 32, 1], jnp.float64), jnp.linspace(0, 1, 256)
+    for k in (2, 4, 6):
+        d = u
+        for _ in range(k):
+            d = jax.grad(d)
+        f = jax.jit(jax.value_and_grad(lambda p, d=d: jnp.mean(jax.vmap(d, (0, None))(x, p) ** 2)))
+        once(f"deriv{k}.first", lambda f=f: ready(f(p)))
+        micro(f"deriv{k}", lambda f=f: ready(f(p)), 1.0)
+
+
+CASES = {"dispatch": dispatch, "pinn": pinn, "big": big, "kernels": kernels, "derivs": derivs}
+for group, cases in CASES.items():
+    if on(group):
+        cases()
+done()

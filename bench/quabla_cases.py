@@ -1,0 +1,141 @@
+"""The cases in Quabla."""
+
+import time
+
+START = time.perf_counter()
+import quabla as qb
+
+IMPORT = (time.perf_counter() - START) * 1e6
+import math
+
+import numpy as np
+from common import RESULTS, done, micro, once, wanted
+
+RESULTS["import"] = IMPORT
+GROUPS = wanted()
+DTYPES = {"f64": qb.float64, "f32": qb.float32}
+
+
+def on(group):
+    return GROUPS is None or group in GROUPS
+
+
+def mlp_init(sizes, dtype, seed=0):
+    r = np.random.RandomState(seed)
+    return [
+        (qb.array(r.randn(m, n) * math.sqrt(2 / (m + n))).astype(dtype), qb.zeros((n,), dtype=dtype))
+        for m, n in zip(sizes[:-1], sizes[1:])
+    ]
+
+
+def mlp(p, h):
+    for w, b in p[:-1]:
+        h = qb.tanh(h @ w + b)
+    w, b = p[-1]
+    return h @ w + b
+
+
+def poisson(sizes, n, dtype):
+    def u(x, p):
+        return qb.sum(mlp(p, x.reshape([1, 1])))
+
+    u_xx = qb.vmap(qb.grad(qb.grad(u)), in_axes=(0, None))
+    u_at = qb.vmap(u, in_axes=(0, None))
+    x, ends = qb.linspace(0.02, 0.98, n).astype(dtype), qb.array([0.0, 1.0], dtype=dtype)
+
+    def loss(p):
+        return qb.mean((u_xx(x, p) + math.pi**2 * qb.sin(math.pi * x)) ** 2) + 10 * qb.mean(u_at(ends, p) ** 2)
+
+    return loss, mlp_init(sizes, dtype)
+
+
+def burgers(sizes, n, dtype):
+    def u(x, t, p):
+        return qb.sum(mlp(p, qb.stack([x, t]).reshape([1, 2])))
+
+    u_t, u_x = qb.grad(u, 1), qb.grad(u, 0)
+    u_xx = qb.grad(u_x, 0)
+
+    def residual(x, t, p):
+        return u_t(x, t, p) + u(x, t, p) * u_x(x, t, p) - 0.01 / math.pi * u_xx(x, t, p)
+
+    residuals, u_at = qb.vmap(residual, in_axes=(0, 0, None)), qb.vmap(u, in_axes=(0, 0, None))
+    r = np.random.RandomState(1)
+    x, t = qb.array(r.uniform(-1, 1, n)).astype(dtype), qb.array(r.uniform(0, 1, n)).astype(dtype)
+    x0, zero = qb.linspace(-1, 1, 100).astype(dtype), qb.zeros((100,), dtype=dtype)
+
+    def loss(p):
+        return qb.mean(residuals(x, t, p) ** 2) + qb.mean((u_at(x0, zero, p) + qb.sin(math.pi * x0)) ** 2)
+
+    return loss, mlp_init(sizes, dtype)
+
+
+def run_step(name, made, seconds=1.5):
+    loss, p = made
+    trainer = qb.optim.Trainer(loss, p, qb.optim.Adam(learning_rate=1e-3))
+    once(name + ".first", trainer.step)
+    micro(name, trainer.step, seconds, 5)
+
+
+def dispatch():
+    x, y, s = qb.ones((1000,)), qb.ones((1000,)), qb.array(1.0)
+    micro("eager.add1000", lambda: x + y)
+    micro("eager.sin1000", lambda: qb.sin(x))
+    micro("eager.add_scalar", lambda: s + s)
+    f = qb.jit(lambda a: a + 1.0)
+    micro("jit.trivial", lambda: f(s))
+    many = {f"k{i}": s for i in range(50)}
+    g = qb.jit(lambda d: {k: v + 1.0 for k, v in d.items()})
+    micro("jit.tree50", lambda: g(many))
+
+
+def pinn():
+    for name, dtype in DTYPES.items():
+        run_step(f"pinn16x2.n32.{name}", poisson([1, 16, 16, 1], 32, dtype))
+    run_step("burgers20x3.n2540.f64", burgers([2, 20, 20, 20, 1], 2540, qb.float64))
+    for name, dtype in DTYPES.items():
+        run_step(f"burgers64x4.n1000.{name}", burgers([2, 64, 64, 64, 64, 1], 1000, dtype))
+
+
+def big():
+    for name, dtype in DTYPES.items():
+        run_step(f"burgers128x6.n10000.{name}", burgers([2] + [128] * 6 + [1], 10000, dtype), 8)
+
+
+def kernels():
+    def chain(x):
+        a = qb.tanh(x * 1.3 + 0.2)
+        b = a * a - 1.0
+        c = qb.exp(-b * b) + qb.sin(x)
+        return c * a + b / (1.0 + c * c)
+
+    for name, dtype in DTYPES.items():
+        x = qb.linspace(-3, 3, 1_000_000).astype(dtype)
+        f, g, h = qb.jit(chain), qb.jit(lambda x: qb.sum(qb.exp(-x * x))), qb.jit(lambda a, b: a @ b)
+        micro("chain1e6." + name, lambda f=f, x=x: f(x))
+        micro("sumexp1e6." + name, lambda g=g, x=x: g(x))
+        a = qb.asarray(np.random.RandomState(0).randn(1024, 1024)).astype(dtype)
+        micro("matmul1024." + name, lambda h=h, a=a: h(a, a), 1.0)
+        b = qb.asarray(np.random.RandomState(0).randn(1000, 64)).astype(dtype)
+        micro("matmul1000x64x64." + name, lambda h=h, b=b, w=b[:64]: h(b, w))
+
+
+def derivs():
+    def u(x, p):
+        return qb.sum(mlp(p, x.reshape([1, 1])))
+
+    p, x = mlp_init([1, 32, 32, 32, 1], qb.float64), qb.linspace(0, 1, 256)
+    for k in (2, 4, 6):
+        d = u
+        for _ in range(k):
+            d = qb.grad(d)
+        f = qb.jit(qb.value_and_grad(lambda p, d=d: qb.mean(qb.vmap(d, (0, None))(x, p) ** 2)))
+        once(f"deriv{k}.first", lambda f=f: f(p))
+        micro(f"deriv{k}", lambda f=f: f(p), 1.0)
+
+
+CASES = {"dispatch": dispatch, "pinn": pinn, "big": big, "kernels": kernels, "derivs": derivs}
+for group, cases in CASES.items():
+    if on(group):
+        cases()
+done()

@@ -1,0 +1,61 @@
+"""Builds driver.c as a shared library and calls its array functions. Needs only a C compiler."""
+
+import array
+import ctypes
+import os
+import shutil
+import subprocess
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FLAGS = ["-std=gnu17", "-O3", "-fPIC", "-shared", "-ffp-contract=off", "-fno-math-errno",
+         "-fno-trapping-math", "-fopenmp-simd", "-I" + os.path.join(HERE, "..", "..", "src")]
+LEVELS = {"baseline": [], "v3": ["-march=x86-64-v3"], "v4": ["-march=x86-64-v4", "-mprefer-vector-width=512"]}
+
+
+def cpu_flags():
+    """The feature flags of this CPU as the kernel lists them; empty where it does not."""
+    try:
+        with open("/proc/cpuinfo") as f:
+            return next((set(line.split()) for line in f if line.startswith("flags")), set())
+    except OSError:
+        return set()
+
+
+def levels():
+    """The instruction set levels of driver.c that this machine runs."""
+    have = cpu_flags()
+    need = {"baseline": set(), "v3": {"avx2", "fma", "bmi2"}, "v4": {"avx2", "fma", "avx512f", "avx512dq", "avx512vl", "avx512bw"}}
+    return [name for name in LEVELS if need[name] <= have]
+
+
+def compiler():
+    return os.environ.get("CC") or next(c for c in ("cc", "gcc", "clang") if shutil.which(c))
+
+
+class Library:
+    """One build of driver.c. Functions take and return array.array('d') (or 'f' for the float32 ones)."""
+
+    def __init__(self, level=None, cc=None, extra=()):
+        level = level or levels()[-1]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "math.so")
+            subprocess.run([*(cc or compiler()).split(), *FLAGS, *LEVELS[level], *extra, os.path.join(HERE, "driver.c"),
+                            "-o", path, "-lm"], check=True)
+            self.lib = ctypes.CDLL(path)
+
+    def rows(self, table="math_rows"):
+        """[(name, operands, bound in ulps)] of ops.h, or of the float32 table."""
+        class Row(ctypes.Structure):
+            _fields_ = [("name", ctypes.c_char_p), ("arity", ctypes.c_int), ("ulp", ctypes.c_double)]
+        rows = []
+        for row in (Row * 1000).in_dll(self.lib, table):
+            if not row.name:
+                return rows
+            rows.append((row.name.decode(), row.arity, row.ulp))
+
+    def call(self, name, *operands):
+        out = array.array(operands[0].typecode, bytes(operands[0].itemsize * len(operands[0])))
+        pointers = [ctypes.c_void_p(a.buffer_info()[0]) for a in (*operands, out)]
+        getattr(self.lib, name)(*pointers, ctypes.c_long(len(out)))
+        return out

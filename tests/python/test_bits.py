@@ -1,0 +1,112 @@
+"""The same bits for any number of threads, any ISA level, eager or compiled, looped or batched."""
+
+import math
+
+import numpy as np
+import pytest
+
+import quabla as qb
+from quabla import _core
+
+LEVELS = [name for name in ("v4", "v3", "neon") if _core.isa_available(name)]
+
+
+@pytest.fixture(autouse=True)
+def restore():
+    threads = qb.get_num_threads()
+    yield
+    _core.set_isa(None)
+    qb.set_num_threads(threads)
+
+
+def data(shape, seed, dtype=np.float64, scale=2.0):
+    return qb.array((np.random.default_rng(seed).normal(size=shape) * scale).astype(dtype))
+
+
+def mlp(p, h):
+    for w, b in p[:-1]:
+        h = qb.tanh(h @ w + b)
+    w, b = p[-1]
+    return qb.sum(h @ w + b)
+
+
+def layers(sizes, dtype):
+    return [(data((m, n), 10 * i, dtype, 0.5), data((n,), i, dtype, 0.1)) for i, (m, n) in enumerate(zip(sizes, sizes[1:]))]
+
+
+def u(x, t, p):
+    return mlp(p, qb.stack([x, t]).reshape([1, 2]))
+
+
+def residual(x, t, p):
+    u_x = qb.grad(u, 0)
+    u_xx = qb.grad(u_x, 0)
+    return qb.grad(u, 1)(x, t, p) + u(x, t, p) * u_x(x, t, p) - 0.01 / math.pi * u_xx(x, t, p)
+
+
+def burgers_loss(p, x, t):
+    return qb.mean(qb.vmap(residual, in_axes=(0, 0, None))(x, t, p) ** 2)
+
+
+def burgers_args(dtype):
+    return layers((2, 20, 20, 1), dtype), data((700,), 1, dtype), data((700,), 2, dtype)
+
+
+def chain(x, y):
+    a = qb.tanh(x * 1.3 + 0.2)
+    b = a * a - 1.0
+    c = qb.exp(-b * b) + qb.sin(y)
+    return c * a + b / (1.0 + c * c)
+
+
+CASES = {
+    "chain": (chain, lambda dt: (data((301, 77), 0, dt), data((301, 77), 1, dt))),
+    "rows and columns": (lambda x, r, c: qb.exp(x * r) - c, lambda dt: (data((60, 40), 0, dt, 0.3), data((40,), 1, dt), data((60, 1), 2, dt))),
+    "sum": (lambda x: qb.sum(qb.exp(-x * x)), lambda dt: (data((100_003,), 0, dt),)),
+    "sum axis 0": (lambda x: qb.sum(x * x, axis=0), lambda dt: (data((1003, 37), 0, dt),)),
+    "sum axis 1": (lambda x: qb.mean(qb.sin(x), axis=1), lambda dt: (data((37, 1003), 0, dt),)),
+    "max": (lambda x: qb.max(qb.abs(x), axis=1), lambda dt: (data((50, 333), 0, dt),)),
+    "matmul": (lambda a, b: a @ b, lambda dt: (data((130, 300), 0, dt), data((300, 70), 1, dt))),
+    "matmul transposed": (lambda a, b: a.T @ b, lambda dt: (data((1000, 33), 0, dt), data((1000, 9), 1, dt))),
+    "gradient of a network": (qb.value_and_grad(burgers_loss), burgers_args),
+}
+
+
+def as_bytes(tree):
+    return [leaf.numpy().tobytes() for leaf in qb.tree.leaves(tree)]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", CASES)
+def test_threads_and_isa_levels_give_the_same_bits(name, dtype):
+    fun, make = CASES[name]
+    args, results = make(dtype), []
+    for level in LEVELS:
+        _core.set_isa(level)
+        for threads in (1, 2, 3):
+            qb.set_num_threads(threads)
+            results.append(as_bytes(qb.jit(lambda *a: fun(*a))(*args)))
+    assert len(LEVELS) >= 1
+    assert all(r == results[0] for r in results)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", [n for n in CASES if n != "gradient of a network"])
+def test_eager_and_jit_give_the_same_bits(name, dtype):
+    fun, make = CASES[name]
+    args = make(dtype)
+    assert as_bytes(fun(*args)) == as_bytes(qb.jit(fun)(*args))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_vmap_gives_the_bits_of_the_loop(dtype):
+    p, x, t = burgers_args(dtype)
+    batched = qb.vmap(residual, in_axes=(0, 0, None))(x[:9], t[:9], p).tolist()
+    single = qb.jit(residual)
+    assert batched == [single(x[i], t[i], p).item() for i in range(9)]
+
+
+def test_a_transposed_operand_gives_the_bits_of_its_copy():
+    a, b = data((200, 30), 0), data((200, 5), 1)
+    copy = qb.array(a.numpy().T.copy())
+    assert as_bytes(qb.jit(lambda a, b: a.T @ b)(a, b)) == as_bytes(qb.matmul(copy, b))
