@@ -1,0 +1,141 @@
+/* array.c: operators and properties that Tensor and TraceTensor share. Each operator is one op; what is eager and what is traced
+   is decided in ops.c. == and != compare identity, so arrays can be keys. */
+#include "ext.h"
+
+/* A foreign array beside a tracer is refused: its values would silently become constants of the trace. */
+static bool clash(PyObject *l, PyObject *r)
+{
+    if (tracer_check(l) && ops_foreign(r)) {
+        PyErr_Format(PyExc_TypeError, "a %s meets a TraceTensor; make it a Tensor first, with quabla.asarray",
+                     Py_TYPE(r)->tp_name);
+        return true;
+    }
+    if (tracer_check(r) && ops_foreign(l)) {
+        PyErr_Format(core.TracerError, "a %s meets a TraceTensor; make it a Tensor first, with quabla.asarray",
+                     Py_TYPE(l)->tp_name);
+        return true;
+    }
+    return false;
+}
+
+static PyObject *binary(int op, PyObject *l, PyObject *r)
+{
+    if (!ops_operand(l) || !ops_operand(r)) Py_RETURN_NOTIMPLEMENTED;
+    return clash(l, r) ? NULL : ops_binary(op, l, r);
+}
+
+PyObject *array_add(PyObject *l, PyObject *r) { return binary(core.op.add, l, r); }
+PyObject *array_sub(PyObject *l, PyObject *r) { return binary(core.op.sub, l, r); }
+PyObject *array_mul(PyObject *l, PyObject *r) { return binary(core.op.mul, l, r); }
+PyObject *array_div(PyObject *l, PyObject *r) { return binary(core.op.div, l, r); }
+PyObject *array_and(PyObject *l, PyObject *r) { return binary(core.op.logical_and, l, r); }
+PyObject *array_or(PyObject *l, PyObject *r) { return binary(core.op.logical_or, l, r); }
+PyObject *array_neg(PyObject *x) { return ops_unary(core.op.neg, x); }
+PyObject *array_pos(PyObject *x) { return Py_NewRef(x); }
+PyObject *array_abs(PyObject *x) { return ops_unary(core.op.abs, x); }
+PyObject *array_invert(PyObject *x) { return ops_unary(core.op.logical_not, x); }
+
+PyObject *array_pow(PyObject *l, PyObject *r, PyObject *modulus)
+{
+    if (modulus != Py_None || !ops_operand(l) || !ops_operand(r)) Py_RETURN_NOTIMPLEMENTED;
+    return clash(l, r) ? NULL : ops_power(l, r);
+}
+
+/* @ is for matrices; quabla.matmul takes vectors too. */
+PyObject *array_matmul(PyObject *l, PyObject *r)
+{
+    if (!ops_operand(l) || !ops_operand(r)) Py_RETURN_NOTIMPLEMENTED;
+    if (clash(l, r)) return NULL;
+    PyObject *x = ops_array(l), *y = x ? ops_array(r) : NULL, *out = NULL;
+    if (y && (array_type(x)->rank < 2 || array_type(y)->rank < 2)) {
+        PyObject *a = dtype_text(array_type(x)), *b = dtype_text(array_type(y));
+        if (a && b)
+            PyErr_Format(PyExc_ValueError, "@ needs two axes or more on both sides, not %U and %U; use quabla.matmul", a, b);
+        Py_XDECREF(a);
+        Py_XDECREF(b);
+    } else if (y) {
+        out = ops_binary(core.op.matmul, x, y);
+    }
+    Py_XDECREF(x);
+    Py_XDECREF(y);
+    return out;
+}
+
+/* % and // are compositions of the package, found as functions by name. */
+static PyObject *composed(const char *name, PyObject *l, PyObject *r)
+{
+    if (!ops_operand(l) || !ops_operand(r)) Py_RETURN_NOTIMPLEMENTED;
+    if (clash(l, r)) return NULL;
+    PyObject *key = PyUnicode_FromString(name);
+    PyObject *method = key ? PyDict_GetItemWithError(core.Tensor->tp_dict, key) : NULL;
+    Py_XDECREF(key);
+    if (!method) {
+        if (PyErr_Occurred()) return NULL;
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    Py_INCREF(method);
+    PyObject *x = ops_array(l);
+    PyObject *out = x ? PyObject_CallFunctionObjArgs(method, x, r, NULL) : NULL;
+    Py_XDECREF(x);
+    Py_DECREF(method);
+    return out;
+}
+
+PyObject *array_mod(PyObject *l, PyObject *r) { return composed("mod", l, r); }
+PyObject *array_floordiv(PyObject *l, PyObject *r) { return composed("floor_divide", l, r); }
+
+PyObject *array_compare(PyObject *l, PyObject *r, int how)
+{
+    switch (how) {
+    case Py_LT: return binary(core.op.less, l, r);
+    case Py_LE: return binary(core.op.less_equal, l, r);
+    case Py_GT: return binary(core.op.greater, l, r);
+    case Py_GE: return binary(core.op.greater_equal, l, r);
+    default: return PyBool_FromLong((l == r) == (how == Py_EQ));
+    }
+}
+
+Py_hash_t array_hash(PyObject *x)
+{
+    const size_t p = (size_t)x;
+    const Py_hash_t hash = (Py_hash_t)(p >> 4 | p << (8 * sizeof p - 4));
+    return hash == -1 ? -2 : hash;
+}
+
+PyObject *array_iter(PyObject *x)
+{
+    if (array_type(x)->rank) return PySeqIter_New(x);
+    PyErr_SetString(PyExc_TypeError, "a scalar array has nothing to iterate over");
+    return NULL;
+}
+
+/* ---- properties ---- */
+
+PyObject *array_shape_list(const qb_type *t)
+{
+    PyObject *list = PyList_New(t->rank);
+    for (int i = 0; list && i < t->rank; i++) {
+        PyObject *n = PyLong_FromLongLong(t->dims[i]);
+        if (!n) Py_CLEAR(list);
+        else PyList_SET_ITEM(list, i, n);
+    }
+    return list;
+}
+
+static PyObject *get_shape(PyObject *x, void *Py_UNUSED(c)) { return array_shape_list(array_type(x)); }
+static PyObject *get_ndim(PyObject *x, void *Py_UNUSED(c)) { return PyLong_FromLong(array_type(x)->rank); }
+static PyObject *get_size(PyObject *x, void *Py_UNUSED(c)) { return PyLong_FromLongLong(qb_type_size(array_type(x))); }
+static PyObject *get_dtype(PyObject *x, void *Py_UNUSED(c)) { return Py_NewRef(dtype_object(array_type(x)->dtype)); }
+static PyObject *get_T(PyObject *x, void *Py_UNUSED(c)) { return shape_transpose(x, -1, NULL); }
+/* NumPy leaves operators to the side with the higher priority. */
+static PyObject *get_priority(PyObject *Py_UNUSED(x), void *Py_UNUSED(c)) { return PyLong_FromLong(1000); }
+
+PyGetSetDef array_getset[] = {
+    {"shape", get_shape, NULL, "lengths of the axes, a list", NULL},
+    {"ndim", get_ndim, NULL, "number of axes", NULL},
+    {"size", get_size, NULL, "number of elements", NULL},
+    {"dtype", get_dtype, NULL, "quabla.float32, quabla.float64 or quabla.bool_", NULL},
+    {"T", get_T, NULL, "the array with its axes reversed", NULL},
+    {"__array_priority__", get_priority, NULL, NULL, NULL},
+    {0},
+};
