@@ -35,9 +35,10 @@ Q_FN double q_arctan(double x)
     return q_copysign(q_fma(j, Q_PI_4_HI, t + q_fma(t, q_arctan_tail(t), j * Q_PI_4_LO)), x);
 }
 
-/* The angle of (x, y): the same three pieces in |y| and |x|, then pi minus the result where x has its sign bit set
-   (j is the multiple of pi/4, 3 the one that needs its own constants). Two infinities act as two ones, two zeros as
-   an angle of zero; large pairs are scaled down before they are added. */
+/* The angle of (x, y): the same three pieces in |y| and |x|, then pi minus the result where x has
+   its sign bit set (j is the multiple of pi/4, 3 the one that needs its own constants). Two
+   infinities act as two ones, two zeros as an angle of zero; large pairs are scaled down before
+   they are added. */
 Q_FN double q_atan2(double y, double x)
 {
     double a = q_abs(x), b = q_abs(y), top = a > b ? a : b, scale = top > 0x1p1000 ? 0x1p-100 : 1.0;
@@ -82,14 +83,12 @@ Q_FN double q_arcsin(double x)
     return q_copysign(y, x);
 }
 
-/* pi/2 - arcsin x near 0, 2 arcsin s near 1, pi - 2 arcsin s near -1 */
+/* pi/2 - arcsin x near 0, 2 arcsin s near 1, pi - 2 arcsin s near -1; j counts in units of pi/4 */
 Q_FN double q_arccos(double x)
 {
-    double a = q_abs(x);
-    int big = a > 0.5;
-    double z = big ? 0.5 - 0.5 * a : a * a, s = big ? q_root(z) : x, w = s * q_arcsin_tail(z);
-    s = big ? x < 0.0 ? 2.0 * s : -2.0 * s : s;
-    w = big ? x < 0.0 ? 2.0 * w : -2.0 * w : w;
-    double j = big ? x < 0.0 ? 4.0 : 0.0 : 2.0;
-    return q_fma(j, Q_PI_4_HI, -(s + q_fma(j, -Q_PI_4_LO, w)));
+    double a = q_abs(x), sign = q_copysign(1.0, x), z = a > 0.5 ? 0.5 - 0.5 * a : a * a;
+    double s = a > 0.5 ? q_root(z) : a, j = q_fma(a > 0.5 ? -2.0 : 0.0, sign, 2.0);
+    s *= sign * (a > 0.5 ? -2.0 : 1.0);
+    double y = q_fma(j, Q_PI_4_HI, -(s + q_fma(j, -Q_PI_4_LO, s * q_arcsin_tail(z))));
+    return a <= 1.0 ? y : Q_NAN; /* one NaN: its sign would depend on how a compiler negates */
 }

@@ -1,7 +1,8 @@
 /* The error function and its complement.
 
-   Below 0.75 erf x = x + x^3 P; above, erfc x = e^(-x^2) g(x), where g(x) (x + 2) is a polynomial in 1 / (x + 2)
-   (after Shepherd and Laframboise 1981). Rounding errors of x^2, x + 2 and the quotient are carried along. */
+   Below 0.75 erf x = x + x^3 P; above, erfc x = e^(-x^2) g(x), where g(x) (x + 2) is a polynomial
+   in 1 / (x + 2) (after Shepherd and Laframboise 1981). Rounding errors of x^2, x + 2 and the
+   quotient are carried along. */
 #pragma once
 #include "vmath.h"
 
@@ -22,7 +23,8 @@ Q_FN double q_erf_small(double x)
 Q_FN double q_erfc_large(double x)
 {
     x = x > 28.0 ? 28.0 : x;
-    double d = x + 2.0, v = 1.0 / d, e = q_fma(-v, d, 1.0) - v * (x - (d - 2.0)); /* v (1 + e) is 1 / (x + 2) */
+    double d = x + 2.0, v = 1.0 / d;
+    double e = q_fma(-v, d, 1.0) - v * (x - (d - 2.0)); /* v (1 + e) is 1 / (x + 2) */
     double t = q_fma(v, 6.0, -1.1875), t2 = t * t, t4 = t2 * t2, t8 = t4 * t4;
     double c0 = q_fma(t, 0x1.ca5018fc968f4p-4, 0x1.8954e406c94eap-2);
     double c1 = q_fma(t, -0x1.531aa46e5ff7ap-9, 0x1.efcd1935131f6p-7);
@@ -38,12 +40,14 @@ Q_FN double q_erfc_large(double x)
     double s = q_fma(t8, q_fma(t2, c9, c8), q_fma(t4, q_fma(t2, c7, c6), q_fma(t2, c5, c4)));
     s = q_fma(t8, s, q_fma(t4, q_fma(t2, c3, c2), q_fma(t2, c1, c0)));
     const double top = 0x1.c7c6918564768p-1;
-    double h = q_fma(t, s, top), hl = q_fma(t, s, top - h), g = v * h, gl = q_fma(v, hl, q_fma(v, h, -g));
+    double h = q_fma(t, s, top), hl = q_fma(t, s, top - h);
+    double g = v * h, gl = q_fma(v, hl, q_fma(v, h, -g));
     double y = -(x * x), yl = -q_fma(x, x, y);
     double m = q_fma(y, Q_LOG2E, Q_MAGIC_EXP), k = m - Q_MAGIC_EXP;
-    double r = q_fma(k, -Q_LN2_LO, q_fma(k, -Q_LN2_HI, y)), r2 = r * r, q = q_fma(r2, q_exp_tail(r, r2), r);
-    double p = 1.0 + q, pl = 1.0 - p + q;
-    pl = q_fma(p, q_fma(e, q_fma(v, 2.74, 1.0), yl), pl); /* 1 + 2.74 v: how much 1 / (x + 2) weighs in g */
+    double r = q_fma(k, -Q_LN2_LO, q_fma(k, -Q_LN2_HI, y)), r2 = r * r;
+    double q = q_fma(r2, q_exp_tail(r, r2), r), p = 1.0 + q, pl = 1.0 - p + q;
+    double weight = q_fma(v, 2.74, 1.0); /* of a relative error of 1 / (x + 2) in g, nearly */
+    pl = q_fma(p, q_fma(e, weight, yl), pl);
     return q_scale_wide(q_fma(g, p, q_fma(gl, p, g * pl)), m);
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "vmath.h"
 
-/* tanh r for |r| <= ln2/4; the factor of r^3 is minimax, its share of the result's error below 2^-56 */
+/* tanh r for |r| <= ln2/4; the factor of r^3 is minimax, to 2^-56 of the result */
 Q_FN double q_tanh_poly(double r)
 {
     double z = r * r, z2 = z * z;
@@ -12,8 +12,10 @@ Q_FN double q_tanh_poly(double r)
     return q_fma(r * z, q_fma(z2, q_fma(z2, c, b), a), r);
 }
 
-/* With |x| = r - k ln2/2, s = 2^k and t = tanh r, tanh|x| = ((1 - s) + (1 + s) t) / ((1 + s) + (1 - s) t): 1 - s and
-   1 + s are exact, t is small and good to half an ulp. The sign goes back at the end, so -0.0 and NaN are right too. */
+/* With |x| = r - k ln2/2, s = 2^k and t = tanh r
+     tanh|x| = ((1 - s) + (1 + s) t) / ((1 + s) + (1 - s) t)
+   where 1 - s and 1 + s are exact, t is small and good to half an ulp. The sign goes back at the
+   end, so -0.0 and NaN are right too. */
 Q_FN double q_tanh(double x)
 {
     double a = q_abs(x);
@@ -24,8 +26,9 @@ Q_FN double q_tanh(double x)
     return q_with_sign(q_fma(v, t, u) / q_fma(u, t, v), x);
 }
 
-/* e^r = c + s, e^-r = c - s with s = sinh r, c = cosh r = 1 + d: sinh and cosh of |x| = r + k ln2 are sums of
-   c and s with the factors 2^(k-1) -+ 2^(-k-1). Both are returned halved, the last doubling is the caller's. */
+/* e^r = c + s, e^-r = c - s with s = sinh r, c = cosh r = 1 + d: sinh and cosh of |x| = r + k ln2
+   are sums of c and s with the factors 2^(k-1) -+ 2^(-k-1). Both are returned halved, the last
+   doubling is the caller's. */
 Q_FN double q_sinh_cosh(double a, double sign)
 {
     a = a > 710.5 ? 710.5 : a; /* sinh and cosh are infinite there */
@@ -34,7 +37,8 @@ Q_FN double q_sinh_cosh(double a, double sign)
     double s0 = q_fma(z, 0x1.1111111110707p-7, 0x1.5555555555556p-3);
     double s1 = q_fma(z, 0x1.71de0a2c9a29ap-19, 0x1.a01a01a9060fcp-13);
     double s = q_fma(r * z, q_fma(z2, q_fma(z2, 0x1.af3f2ebb8e563p-26, s1), s0), r);
-    double c0 = q_fma(z, 0x1.5555555555556p-5, 0x1p-1), c1 = q_fma(z, 0x1.a01a01a81c377p-16, 0x1.6c16c16c15ff5p-10);
+    double c0 = q_fma(z, 0x1.5555555555556p-5, 0x1p-1);
+    double c1 = q_fma(z, 0x1.a01a01a81c377p-16, 0x1.6c16c16c15ff5p-10);
     double c2 = q_fma(z, 0x1.1f78fc6e9df16p-29, 0x1.27e4d80b82319p-22);
     double d = z * q_fma(z2, q_fma(z2, c2, c1), c0);
     double up = q_scale(m - 2.0), down = k > 60.0 ? 0.0 : q_scale(Q_MAGIC_EXP - 2.0 - k);
@@ -50,7 +54,7 @@ Q_FN double q_sinh(double x)
 
 Q_FN double q_cosh(double x) { return 2.0 * q_sinh_cosh(q_abs(x), -1.0); }
 
-/* log1p of what exceeds 1 in x + sqrt(x^2 + 1); above 2^54, where the square could overflow, log 2x. */
+/* log1p of what exceeds 1 in x + sqrt(x^2 + 1); above 2^54, where squares may overflow, log 2x */
 Q_FN double q_arcsinh(double x)
 {
     double a = q_abs(x), a2 = a * a, big = a < 0x1p54 ? 0.0 : Q_LN2_HI;

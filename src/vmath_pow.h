@@ -3,7 +3,11 @@
 #include "vmath.h"
 
 /* -1, 0 or 1; +0 at -0, NaN at NaN */
-Q_FN double q_sign(double x) { return x != x ? x : (x > 0.0 ? 1.0 : 0.0) - (x < 0.0 ? 1.0 : 0.0); }
+Q_FN double q_sign(double x)
+{
+    return x != x ? x : (x > 0.0 ? 1.0 : 0.0) - (x < 0.0 ? 1.0 : 0.0);
+}
+
 Q_FN double q_floor(double x) { return __builtin_floor(x); }
 Q_FN double q_ceil(double x) { return __builtin_ceil(x); }
 Q_FN double q_trunc(double x) { return __builtin_trunc(x); }
@@ -15,8 +19,9 @@ Q_FN double q_round(double x)
     return q_copysign(a < 0x1p52 ? r : a, x);
 }
 
-/* |x|^y without the special cases; |x| is 2^-down a (a positive, finite, not subnormal), y is finite. The
-   logarithm is 2 / ln2 (s + s^3/3 + s^5 (...)): s and the factor of s^3 are kept in two doubles, the rest in one. */
+/* |x|^y without the special cases; |x| is 2^-down a (a positive, finite, not subnormal), y is
+   finite. The logarithm is 2 / ln2 (s + s^3/3 + s^5 (...)): s and the factor of s^3 are kept in two
+   doubles, the rest in one. */
 Q_FN double q_pow_positive(double a, double down, double y)
 {
     double k, f = q_split(a, down, &k), d = 2.0 + f, e = f - (d - 2.0), g = 1.0 / d;
@@ -28,7 +33,8 @@ Q_FN double q_pow_positive(double a, double down, double y)
     double p2 = q_fma(z, 0x1.11154be178622p-4, 0x1.3b13a9e53da5bp-4);
     double p3 = q_fma(z, 0x1.da9aa9cbe387fp-5, 0x1.e01a7efc9f76ap-5);
     double p = z * q_fma(z2, q_fma(z2, q_fma(z2, p3, p2), p1), p0);
-    double c = 0x1.5555555555555p-2 + p, cl = 0x1.5555555555555p-2 - c + p + 0x1.5555555555555p-56;
+    const double third = 0x1.5555555555555p-2, third_l = 0x1.5555555555555p-56;
+    double c = third + p, cl = third - c + p + third_l;
     double u = z * c, ul = q_fma(z, c, -u) + q_fma(z, cl, zl * c);
     double v = s * u, vl = q_fma(s, u, -v) + q_fma(s, ul, sl * u);
     double l = s + v, ll = s - l + v + (vl + sl);
@@ -48,8 +54,8 @@ Q_FN int q_pow_rare(double x, double y)
     return !((a >= 0x1p-1022) & (a < Q_INF) & (q_abs(y) < Q_INF));
 }
 
-/* The sign of a negative x comes back when y is odd; a negative x has no other real power. Beyond 2^65 every y gives
-   0, 1 or infinity, and is even. */
+/* The sign of a negative x comes back when y is odd; a negative x has no other real power. Beyond
+   2^65 every y gives 0, 1 or infinity, and is even. */
 Q_FN double q_pow_main(double x, double y)
 {
     double v = q_pow_positive(q_abs(x), 0.0, q_clamp(y, 0x1p65)), half = 0.5 * y;
@@ -74,22 +80,27 @@ static inline double q_pow_slow(double x, double y)
     return odd ? q_copysign(v, x) : v;
 }
 
-static inline double q_pow(double x, double y) { return q_pow_rare(x, y) ? q_pow_slow(x, y) : q_pow_main(x, y); }
+static inline double q_pow(double x, double y)
+{
+    return q_pow_rare(x, y) ? q_pow_slow(x, y) : q_pow_main(x, y);
+}
 
-/* y = a^(-1/3) for a in [2^-1.5, 2^1.5], a polynomial and one step of order five; a y^2 is the root, and the last
-   line takes out its error. x = a 2^(3 q). */
+/* x = a 2^(3 q) with the exponent j of a in -1, 0, 1. y = a^(-1/3) from a polynomial and one step
+   of fourth order; a y^2 is the root, and the last correction rounds it almost correctly. */
 Q_FN double q_cbrt(double x)
 {
     double ax = q_abs(x), k, f = q_split_all(ax, &k);
-    double q = q_fma(k, 0x1.5555555555555p-2, Q_MAGIC) - Q_MAGIC, j = q_fma(q, -3.0, k); /* -1, 0 or 1 */
-    double m = f + 1.0, a = j > 0.0 ? m + m : j < 0.0 ? 0.5 * m : m, m2 = m * m;
-    double y = q_fma(m2, q_fma(m, -0x1.ba97f93af4931p-4, 0x1.66c22a6ff741bp-1), q_fma(m, -0x1.e5e800ec2a91fp+0, 0x1.6565c9465783cp+1));
-    y = q_fma(m2, y, q_fma(m, -0x1.3e32475f98822p+1, 0x1.ffc9a81c50b94p+0));
-    y *= j > 0.0 ? 0x1.965fea53d6e3dp-1 : j < 0.0 ? 0x1.428a2f98d728bp+0 : 1.0; /* 2^(-1/3), 2^(1/3) */
+    double q = q_fma(k, 0x1.5555555555555p-2, Q_MAGIC) - Q_MAGIC, j = q_fma(q, -3.0, k);
+    double m = f + 1.0, m2 = m * m, a = m * (j > 0.0 ? 2.0 : j < 0.0 ? 0.5 : 1.0);
+    double y0 = q_fma(m, -0x1.3e32475f98822p+1, 0x1.ffc9a81c50b94p+0);
+    double y1 = q_fma(m, -0x1.e5e800ec2a91fp+0, 0x1.6565c9465783cp+1);
+    double y2 = q_fma(m, -0x1.ba97f93af4931p-4, 0x1.66c22a6ff741bp-1);
+    double y = q_fma(m2, q_fma(m2, y2, y1), y0);
+    y *= j > 0.0 ? 0x1.965fea53d6e3dp-1 : j < 0.0 ? 0x1.428a2f98d728bp+0 : 1.0; /* 2^(-+1/3) */
     double e = q_fma(-a * y, y * y, 1.0); /* (1 - e)^(-1/3) = 1 + e/3 + 2 e^2/9 + 14 e^3/81 + ... */
     y = q_fma(y * e, q_fma(e, q_fma(e, 14.0 / 81, 2.0 / 9), 1.0 / 3), y);
-    double y2 = y * y, r = a * y2, r2 = r * r, d = q_fma(r2, r, -a) + q_fma(r, r, -r2) * r;
-    r = q_fma(d, y2 * (-1.0 / 3), r) * q_scale(q + Q_MAGIC_EXP);
+    double yy = y * y, r = a * yy, r2 = r * r, d = q_fma(r2, r, -a) + q_fma(r, r, -r2) * r;
+    r = q_fma(d, yy * (-1.0 / 3), r) * q_scale(q + Q_MAGIC_EXP);
     return q_copysign(ax > 0.0 && ax < Q_INF ? r : ax, x);
 }
 
@@ -104,7 +115,8 @@ Q_FN double q_hypot(double x, double y)
     return p == Q_INF ? p : q == Q_INF ? q : r;
 }
 
-/* x - n y with n = trunc(x / y), exact: the rounded quotient is n or n + 1, and both remainders are doubles. */
+/* x - n y with n = trunc(x / y), exact: the rounded quotient is n or n + 1, and both remainders are
+   doubles. */
 Q_FN int q_fmod_rare(double x, double y) { return !(q_abs(x) / q_abs(y) < 0x1p52); }
 
 Q_FN double q_fmod_main(double x, double y)
@@ -129,4 +141,7 @@ static inline double q_fmod_slow(double x, double y)
     return q_copysign(r * q_from(eb > 52 ? (uint64_t)(eb - 52) << 52 : (uint64_t)1 << (eb - 1)), x);
 }
 
-static inline double q_fmod(double x, double y) { return q_fmod_rare(x, y) ? q_fmod_slow(x, y) : q_fmod_main(x, y); }
+static inline double q_fmod(double x, double y)
+{
+    return q_fmod_rare(x, y) ? q_fmod_slow(x, y) : q_fmod_main(x, y);
+}

@@ -12,7 +12,7 @@ static const struct { const char *name, *text, *global; } rows[QB_DTYPE_COUNT] =
     [QB_BOOL] = {"bool", "bool", "bool_"},
 };
 
-const char *dtype_name(int dtype) { return rows[dtype].name; }
+const char *dtype_label(int dtype) { return rows[dtype].name; }
 PyObject *dtype_object(int dtype) { return core.dtypes[dtype]; }
 
 /* The dtype of this name, or -1. */
@@ -60,7 +60,7 @@ int dtype_or(PyObject *o, int otherwise) { return !o || o == Py_None ? otherwise
 PyObject *dtype_text(const qb_type *t)
 {
     char text[512];
-    int n = snprintf(text, sizeof text, "%s[", dtype_name(t->dtype));
+    int n = snprintf(text, sizeof text, "%s[", dtype_label(t->dtype));
     for (int i = 0; i < t->rank; i++) n += snprintf(text + n, sizeof text - (size_t)n, i ? ",%lld" : "%lld", (long long)t->dims[i]);
     snprintf(text + n, sizeof text - (size_t)n, "]");
     return PyUnicode_FromString(text);

@@ -48,7 +48,7 @@ bool dtype_init(PyObject *m);
 int dtype_of(PyObject *o);                  /* a dtype argument: dtype, name or NumPy dtype; -1 and TypeError */
 int dtype_or(PyObject *o, int otherwise);   /* the same; `otherwise` for NULL and None */
 PyObject *dtype_object(int dtype);          /* borrowed */
-const char *dtype_name(int dtype);          /* "float64" */
+const char *dtype_label(int dtype);          /* "float64" */
 PyObject *dtype_text(const qb_type *t);     /* "float64[2,3]" */
 
 /* ---- tensor.c: eager arrays ---- */
@@ -187,16 +187,20 @@ typedef struct {     /* nodes in preorder */
     Py_ssize_t n_leaves;
     TreeNode nodes[];
 } TreeDef;
-typedef struct { PyObject **v; Py_ssize_t n, cap; } Leaves; /* owned references */
+typedef struct {     /* owned references. It points into itself while they are few: never copy one */
+    PyObject **v;
+    Py_ssize_t n, cap;
+    PyObject *few[8];
+} Leaves;
 bool tree_init(PyObject *m);
 void leaves_free(Leaves *l);
 bool leaves_push(Leaves *l, PyObject *o);                           /* takes the reference, also when it fails */
 TreeDef *tree_flatten(PyObject *o, Leaves *leaves);
 /* The arguments of a call: a tuple node; bit i of `opaque` says that argument i is a leaf whatever it is. */
 TreeDef *tree_flatten_args(PyObject *const *args, Py_ssize_t n, const bool *opaque, Leaves *leaves);
-/* Has o (have args) the structure of t? Then its leaves go to `leaves`, and 1 is returned; 0 no; -1 exception. */
+/* Has o (have the n objects v) the structure of t from node *at on? Then its leaves go to `leaves`, and 1 is returned; 0 no; -1 exception. */
 int tree_match(const TreeDef *t, Py_ssize_t *at, PyObject *o, Leaves *leaves);
-int tree_match_args(const TreeDef *t, PyObject *const *args, Py_ssize_t n, Leaves *leaves);
+int tree_match_all(const TreeDef *t, Py_ssize_t *at, PyObject *const *v, Py_ssize_t n, Leaves *leaves);
 PyObject *tree_unflatten(const TreeDef *t, PyObject *const *leaves);  /* new references to the leaves are taken */
 bool tree_same(const TreeDef *a, const TreeDef *b);
 /* One level: the children of o as a new tuple, or NULL without exception when o is a leaf. node gets kind, cls, aux (new refs). */
@@ -253,6 +257,8 @@ typedef struct {     /* an argument that is differentiated */
 /* `path` leads the message about a leaf: "grad(f): argument 0". */
 bool stage_argument(Frame *outer, Frame *f, PyObject *arg, const char *path, Diff *d);
 void stage_free_argument(Diff *d);
+/* x with numbers and foreign arrays as Tensors: numbers in the dtype of the leaf of `like` there, float64 without it (NULL). */
+PyObject *stage_arrays(PyObject *x, const Leaves *like);
 bool stage_zeros(Frame *f, const qb_type *t, double value, qb_value *out); /* a constant in every element */
 const char *stage_kind(PyObject *o);                                       /* "a str": for messages */
 
@@ -263,7 +269,20 @@ bool vjp_init(PyObject *m);
 PyObject *vjp_traced(PyObject *fun, bool has_aux, PyObject *primals, PyObject *cotangent);
 PyObject *vmap_traced(Transform *t, PyObject *const *args, Py_ssize_t n);
 
-/* ---- jit.c: signatures, caches, the call path ---- */
+/* ---- call.c: keywords and static arguments ---- */
+typedef struct {       /* a call, sorted into positional arguments and static keywords; references are its own */
+    PyObject **args;
+    Py_ssize_t n;
+    bool *opaque;      /* static positions; NULL for none */
+    PyObject *kwnames; /* sorted; NULL for none */
+    PyObject **kwvalues;
+} Call;
+bool call_plain(const Transform *t, PyObject *kwnames);          /* nothing to sort */
+bool call_sort(Transform *t, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, Call *c);
+void call_free(Call *c);
+PyObject *call_params(PyObject *fun);                            /* names of the positional parameters, a new tuple */
+
+/* ---- entry.c: one trace, compiled, and what it fits ---- */
 typedef enum { LEAF_ARRAY, LEAF_SCALAR, LEAF_STATIC } LeafKind;
 typedef struct {
     uint8_t kind;
@@ -271,7 +290,7 @@ typedef struct {
     qb_type type;    /* ARRAY */
     PyObject *value; /* SCALAR, STATIC: owned */
 } LeafSpec;
-typedef struct Entry { /* one trace, compiled */
+typedef struct {
     Py_ssize_t refs;
     TreeDef *in;
     LeafSpec *specs;   /* leaves of in, then static keywords */
@@ -280,26 +299,20 @@ typedef struct Entry { /* one trace, compiled */
     qb_plan *plan;
     Outputs out;
 } Entry;
-typedef struct {       /* a call, sorted into positional arguments and static keywords */
-    PyObject **args;   /* owned references */
-    Py_ssize_t n;
-    bool *opaque;      /* static positions; NULL for none */
-    PyObject *kwnames; /* tuple or NULL */
-    PyObject **kwvalues;
-} Call;
+Entry *entry_trace(Transform *t, const Call *c, bool lowering, Leaves *leaves); /* leaves: what to run it with */
+Entry *entry_retain(Entry *e);
+void entry_release(Entry *e);                                    /* NULL is fine */
+int entry_match(const Entry *e, const Call *c, Leaves *leaves);  /* 1 yes, 0 no, -1 exception */
+/* Do these arguments fit where the tree has node `node` and leaf `leaf`? */
+int entry_match_part(const Entry *e, Py_ssize_t node, Py_ssize_t leaf, PyObject *const *args, Py_ssize_t n, Leaves *leaves);
+PyObject *entry_run(Entry *e, PyObject *const *leaves);
+bool entry_execute(Entry *e, PyObject *const *leaves, void *const *out); /* outputs into memory of the caller */
+PyObject *entry_signature(const Entry *e);
+
+/* ---- jit.c: caches and the call path ---- */
 bool jit_init(PyObject *m);
 PyObject *jit_call(Transform *t, PyObject *const *args, size_t nargsf, PyObject *kwnames); /* outside any trace */
-Entry *jit_trace(Transform *t, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, bool shapes, Leaves *leaves);
-void entry_release(Entry *e);
-int entry_match(const Entry *e, Transform *t, const Call *c, Leaves *leaves);
-PyObject *entry_run(Entry *e, PyObject *const *leaves);
-PyObject *entry_signature(const Entry *e);
-const char *jit_device(PyObject *device);                        /* "cpu", or NULL and an exception */
-
-/* ---- call.c: keywords and static arguments ---- */
-bool call_sort(Transform *t, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, Call *c);
-void call_free(Call *c);
-PyObject *call_params(PyObject *fun);                            /* names of the positional parameters, a new tuple */
+bool jit_options(Transform *t, qb_options *options);             /* device and precision, checked */
 
 /* ---- lower.c: ShapeDtype, jit(f).lower(...) ---- */
 bool lower_init(PyObject *m);

@@ -223,7 +223,10 @@ static void put_float(Format *f, Buf *b, double v)
         return;
     }
     Decimal d;
-    if (!decimal(f, v, &d)) {
+    bool ok = decimal(f, v, &d);
+    if (ok && f->scientific && v && d.n - 1 < f->frac) /* as many digits as the longest, those of the exact value */
+        ok = digits_of(v, 'e', f->frac, &d);
+    if (!ok) {
         b->failed = true;
         return;
     }
@@ -335,7 +338,7 @@ PyObject *repr_tensor(PyObject *o)
         size_t line = b.n;
         while (line && b.s[line - 1] != '\n') line--;
         char dtype[32];
-        const int n = snprintf(dtype, sizeof dtype, "dtype=%s)", dtype_name(t->dtype));
+        const int n = snprintf(dtype, sizeof dtype, "dtype=%s)", dtype_label(t->dtype));
         if ((int)(b.n - line) + n + 1 > WIDTH) {
             put(&b, "\n", 1);
             put_spaces(&b, INDENT);

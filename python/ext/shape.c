@@ -236,6 +236,15 @@ static PyObject *concat(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize
     return out;
 }
 
+/* Item i of a tuple of our own becomes y, unless that is NULL. */
+static bool put(PyObject *tuple, Py_ssize_t i, PyObject *y)
+{
+    if (!y) return false;
+    Py_DECREF(PyTuple_GET_ITEM(tuple, i));
+    PyTuple_SET_ITEM(tuple, i, y);
+    return true;
+}
+
 /* A new axis of length 1 at `axis` of the result, which may be negative. */
 static PyObject *expand(PyObject *o, int64_t axis)
 {
@@ -287,14 +296,11 @@ static PyObject *stack(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_
         PyObject *x = PyTuple_GET_ITEM(list, i), *y;
         if (!weak && (PyFloat_Check(x) || PyLong_Check(x))) y = shape_reshape(x, 0, attr.list);
         else y = ops_array(x);
-        if (y) PyTuple_SET_ITEM(list, i, (Py_DECREF(x), y));
-        ok = y != NULL;
+        ok = put(list, i, y);
     }
     ok = ok && equal_shapes(list);
     for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(list); i++) {
-        PyObject *x = PyTuple_GET_ITEM(list, i), *y = expand(x, attr.i);
-        if (y) PyTuple_SET_ITEM(list, i, (Py_DECREF(x), y));
-        ok = y != NULL;
+        ok = put(list, i, expand(PyTuple_GET_ITEM(list, i), attr.i));
     }
     if (ok) out = ops_apply(core.op.concat, &attr, PySequence_Fast_ITEMS(list), PyTuple_GET_SIZE(list));
     Py_DECREF(list);

@@ -69,6 +69,25 @@ bool stage_close(Frame *f, bool ok)
 
 /* ---- differentiated arguments ---- */
 
+PyObject *stage_arrays(PyObject *x, const Leaves *like)
+{
+    Leaves leaves = {0};
+    TreeDef *tree = tree_flatten(x, &leaves);
+    bool ok = tree;
+    for (Py_ssize_t i = 0; ok && i < leaves.n; i++) {
+        PyObject *leaf = leaves.v[i];
+        if (array_check(leaf) || PyBool_Check(leaf) || !ops_operand(leaf)) continue;
+        const bool typed = like && i < like->n && array_check(like->v[i]) && !ops_foreign(leaf);
+        PyObject *array = convert_array(leaf, typed ? array_type(like->v[i])->dtype : -1, false, NULL);
+        ok = array != NULL;
+        if (ok) Py_SETREF(leaves.v[i], array);
+    }
+    PyObject *out = ok ? tree_unflatten(tree, leaves.v) : NULL;
+    leaves_free(&leaves);
+    Py_XDECREF(tree);
+    return out;
+}
+
 bool stage_zeros(Frame *f, const qb_type *t, double value, qb_value *out)
 {
     qb_error err = {0};

@@ -260,7 +260,7 @@ static PyObject *tracer_repr(PyObject *o)
     PyObject *shape = array_shape_list(t);
     if (!shape) return NULL;
     PyObject *text = PyUnicode_FromFormat("TraceTensor(node_id=%u, shape=%R, dtype=%s)", ((Tracer *)o)->value.id, shape,
-                                          dtype_name(t->dtype));
+                                          dtype_label(t->dtype));
     Py_DECREF(shape);
     return text;
 }

@@ -12,21 +12,32 @@ static PyObject *registry;
 void leaves_free(Leaves *l)
 {
     for (Py_ssize_t i = 0; i < l->n; i++) Py_XDECREF(l->v[i]);
-    PyMem_Free(l->v);
-    *l = (Leaves){0};
+    if (l->v != l->few) PyMem_Free(l->v);
+    l->v = NULL;
+    l->n = l->cap = 0;
+}
+
+static bool more(Leaves *l)
+{
+    enum { FEW = sizeof l->few / sizeof *l->few };
+    if (!l->cap) {
+        l->v = l->few;
+        l->cap = FEW;
+        return true;
+    }
+    PyObject **v = PyMem_Realloc(l->v == l->few ? NULL : l->v, 2 * sizeof *v * (size_t)l->cap);
+    if (!v) return PyErr_NoMemory(), false;
+    if (l->v == l->few) memcpy(v, l->few, sizeof l->few);
+    l->v = v;
+    l->cap *= 2;
+    return true;
 }
 
 bool leaves_push(Leaves *l, PyObject *o)
 {
-    if (l->n == l->cap) {
-        const Py_ssize_t cap = l->cap ? 2 * l->cap : 8;
-        PyObject **v = PyMem_Realloc(l->v, sizeof *v * (size_t)cap);
-        if (!v) {
-            Py_DECREF(o);
-            return PyErr_NoMemory(), false;
-        }
-        l->v = v;
-        l->cap = cap;
+    if (l->n == l->cap && !more(l)) {
+        Py_DECREF(o);
+        return false;
     }
     l->v[l->n++] = o;
     return true;
@@ -216,7 +227,7 @@ TreeDef *tree_flatten_args(PyObject *const *args, Py_ssize_t n, const bool *opaq
 
 /* ---- match ---- */
 
-static int match_all(const TreeDef *t, Py_ssize_t *at, PyObject *const *v, Py_ssize_t n, Leaves *leaves)
+int tree_match_all(const TreeDef *t, Py_ssize_t *at, PyObject *const *v, Py_ssize_t n, Leaves *leaves)
 {
     for (Py_ssize_t i = 0; i < n; i++) {
         const int m = tree_match(t, at, v[i], leaves);
@@ -259,7 +270,7 @@ static int match_custom(const TreeDef *t, Py_ssize_t *at, const TreeNode *node, 
     PyObject *children = tree_children(o, &mine);
     if (!children) return -1;
     int m = mine.n == node->n ? PyObject_RichCompareBool(mine.aux, node->aux, Py_EQ) : 0;
-    if (m == 1) m = match_all(t, at, PySequence_Fast_ITEMS(children), mine.n, leaves);
+    if (m == 1) m = tree_match_all(t, at, PySequence_Fast_ITEMS(children), mine.n, leaves);
     tree_node_clear(&mine);
     Py_DECREF(children);
     return m;
@@ -277,18 +288,12 @@ int tree_match(const TreeDef *t, Py_ssize_t *at, PyObject *o, Leaves *leaves)
         if ((PyObject *)Py_TYPE(o) != node->cls) return 0;
         /* fall through */
     case NODE_TUPLE:
-        return PyTuple_GET_SIZE(o) == node->n ? match_all(t, at, PySequence_Fast_ITEMS(o), node->n, leaves) : 0;
+        return PyTuple_GET_SIZE(o) == node->n ? tree_match_all(t, at, PySequence_Fast_ITEMS(o), node->n, leaves) : 0;
     case NODE_LIST: return match_list(t, at, node, o, leaves);
     case NODE_DICT: return match_dict(t, at, node, o, leaves);
     case NODE_CUSTOM: return (PyObject *)Py_TYPE(o) == node->cls ? match_custom(t, at, node, o, leaves) : 0;
     }
     return 0;
-}
-
-int tree_match_args(const TreeDef *t, PyObject *const *args, Py_ssize_t n, Leaves *leaves)
-{
-    Py_ssize_t at = 1;
-    return t->nodes[0].n == n ? match_all(t, &at, args, n, leaves) : 0;
 }
 
 /* ---- unflatten ---- */

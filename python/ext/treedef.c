@@ -10,14 +10,14 @@ typedef struct {
     void *context;
 } Writer;
 
-static PyObject *write(Writer *w);
+static PyObject *text_at(Writer *w);
 
 /* "a, b, c" of the n children; label(i) gives what stands before each, or NULL. */
-static PyObject *write_children(Writer *w, const TreeNode *node, PyObject *names, bool repr)
+static PyObject *children_text(Writer *w, const TreeNode *node, PyObject *names, bool repr)
 {
     PyObject *out = PyUnicode_FromString("");
     for (int32_t i = 0; out && i < node->n; i++) {
-        PyObject *child = write(w), *name = names && child ? PySequence_GetItem(names, i) : NULL;
+        PyObject *child = text_at(w), *name = names && child ? PySequence_GetItem(names, i) : NULL;
         if (!child || (names && !name)) Py_CLEAR(out);
         else if (!name) Py_SETREF(out, PyUnicode_FromFormat(i ? "%U, %U" : "%U%U", out, child));
         else if (repr) Py_SETREF(out, PyUnicode_FromFormat(i ? "%U, %R: %U" : "%U%R: %U", out, name, child));
@@ -28,11 +28,11 @@ static PyObject *write_children(Writer *w, const TreeNode *node, PyObject *names
     return out;
 }
 
-static PyObject *write_class(Writer *w, const TreeNode *node)
+static PyObject *class_text(Writer *w, const TreeNode *node)
 {
     PyObject *names = node->kind == NODE_NAMED ? PyObject_GetAttrString(node->cls, "_fields") : Py_XNewRef(tree_names(node->cls));
     if (!names) PyErr_Clear();
-    PyObject *inner = write_children(w, node, names, false), *out = NULL;
+    PyObject *inner = children_text(w, node, names, false), *out = NULL;
     const char *name = strrchr(((PyTypeObject *)node->cls)->tp_name, '.');
     name = name ? name + 1 : ((PyTypeObject *)node->cls)->tp_name;
     const bool aux = node->kind == NODE_CUSTOM && node->aux != Py_None && !(PyTuple_Check(node->aux) && !PyTuple_GET_SIZE(node->aux));
@@ -43,13 +43,13 @@ static PyObject *write_class(Writer *w, const TreeNode *node)
     return out;
 }
 
-static PyObject *write(Writer *w)
+static PyObject *text_at(Writer *w)
 {
     const TreeNode *node = &w->t->nodes[w->at++];
     if (node->kind == NODE_LEAF) return w->text(w->leaf++, w->context);
     if (node->kind == NODE_NONE) return PyUnicode_FromString("None");
-    if (node->kind == NODE_NAMED || node->kind == NODE_CUSTOM) return write_class(w, node);
-    PyObject *inner = write_children(w, node, node->kind == NODE_DICT ? node->aux : NULL, true), *out = NULL;
+    if (node->kind == NODE_NAMED || node->kind == NODE_CUSTOM) return class_text(w, node);
+    PyObject *inner = children_text(w, node, node->kind == NODE_DICT ? node->aux : NULL, true), *out = NULL;
     if (!inner) return NULL;
     if (node->kind == NODE_DICT) out = PyUnicode_FromFormat("{%U}", inner);
     else if (node->kind == NODE_LIST) out = PyUnicode_FromFormat("[%U]", inner);
@@ -60,7 +60,7 @@ static PyObject *write(Writer *w)
 
 PyObject *tree_text(const TreeDef *t, PyObject *(*text)(Py_ssize_t, void *), void *context)
 {
-    return write(&(Writer){t, 0, 0, text, context});
+    return text_at(&(Writer){t, 0, 0, text, context});
 }
 
 /* ---- the type ---- */

@@ -156,31 +156,11 @@ PyObject *vjp_traced(PyObject *fun, bool has_aux, PyObject *primals, PyObject *c
 
 /* ---- outside a trace ---- */
 
-/* x with numbers and foreign arrays as Tensors; numbers get the dtype of the leaf of `like` there, float64 without it. */
-static PyObject *as_arrays(PyObject *x, const Leaves *like)
-{
-    Leaves leaves = {0};
-    TreeDef *tree = tree_flatten(x, &leaves);
-    bool ok = tree;
-    for (Py_ssize_t i = 0; ok && i < leaves.n; i++) {
-        PyObject *leaf = leaves.v[i];
-        if (array_check(leaf) || PyBool_Check(leaf) || !ops_operand(leaf)) continue;
-        const bool typed = like && i < like->n && array_check(like->v[i]) && !ops_foreign(leaf);
-        PyObject *array = convert_array(leaf, typed ? array_type(like->v[i])->dtype : -1, false, NULL);
-        ok = array != NULL;
-        if (ok) Py_SETREF(leaves.v[i], array);
-    }
-    PyObject *out = ok ? tree_unflatten(tree, leaves.v) : NULL;
-    leaves_free(&leaves);
-    Py_XDECREF(tree);
-    return out;
-}
-
 static PyObject *pull_eager(Vjp *v, PyObject *ct)
 {
     Leaves like = {0}, leaves = {0};
     TreeDef *want = tree_flatten(v->out, &like), *tree = want ? flatten_like(want, ct, &leaves) : NULL;
-    PyObject *arrays = tree ? as_arrays(ct, &like) : NULL, *out = NULL;
+    PyObject *arrays = tree ? stage_arrays(ct, &like) : NULL, *out = NULL;
     if (arrays) out = PyObject_CallFunctionObjArgs(v->pull, v->primals, arrays, NULL);
     leaves_free(&like);
     leaves_free(&leaves);
@@ -202,7 +182,7 @@ static Vjp *eager(PyObject *fun, bool has_aux, PyObject *primals, PyObject **aux
 {
     Vjp *v = make(PyTuple_GET_SIZE(primals));
     if (!v) return NULL;
-    v->primals = as_arrays(primals, NULL);
+    v->primals = stage_arrays(primals, NULL);
     v->pull = v->primals ? transform_simple(DO_VJP, fun, has_aux) : NULL;
     PyObject *run = v->pull ? transform_simple(DO_JIT, fun, false) : NULL;
     PyObject *result = run ? PyObject_CallObject(run, v->primals) : NULL;

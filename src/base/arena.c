@@ -1,5 +1,6 @@
-/* arena.c: memory that lives as long as its owner. A chain of blocks, each as large as all before it together (up to a limit),
-   so that small graphs are small and large ones need few blocks. Under AddressSanitizer every piece has a block of its own. */
+/* arena.c: memory that lives as long as its owner. A chain of blocks, each as large as all before
+   it together (up to a limit), so that small graphs are small and large ones need few blocks. Under
+   AddressSanitizer every piece has a block of its own. */
 #include "base/base.h"
 
 enum { ALIGN = 16, FIRST = 2048, LARGEST = 1 << 20 };
@@ -15,7 +16,8 @@ static char *data_of(ArenaBlock *b) { return (char *)b + ALIGN; }
 void *arena_alloc(Arena *a, size_t size)
 {
     if (size > SIZE_MAX / 2) return NULL;
-    size_t need = size ? (size + ALIGN - 1) / ALIGN * ALIGN : ALIGN, left = a->top ? a->top->size - a->used : 0;
+    size_t need = size ? (size + ALIGN - 1) / ALIGN * ALIGN : ALIGN,
+           left = a->top ? a->top->size - a->used : 0;
     if (need <= left) {
         a->used += need;
         return data_of(a->top) + a->used - need;

@@ -1,4 +1,5 @@
-/* error.c: one idiom. The caller owns the qb_error; whoever fails fills it and returns false or NULL. */
+/* error.c: one idiom. The caller owns the qb_error; whoever fails fills it and returns false or
+   NULL. */
 #include "base/base.h"
 #include <stdio.h>
 
@@ -9,7 +10,8 @@ void error_clear(qb_error *err)
     err->message[0] = 0;
 }
 
-/* A message that was cut may end inside a character of the user's text, and Python refuses broken UTF-8. */
+/* A message that was cut may end inside a character of the user's text, and Python refuses broken
+   UTF-8. */
 static void trim(char *s, size_t n)
 {
     size_t start = n;
@@ -39,6 +41,8 @@ void error_set(qb_error *err, int code, const char *format, ...)
 
 void error_memory(qb_error *err, const char *what, int64_t bytes)
 {
-    if (bytes < 0) error_set(err, QB_EMEMORY, "out of memory: no room for %s", what);
-    else error_set(err, QB_EMEMORY, "out of memory: no %lld bytes for %s", (long long)bytes, what);
+    if (bytes < 0)
+        error_set(err, QB_EMEMORY, "out of memory: no room for %s", what);
+    else
+        error_set(err, QB_EMEMORY, "out of memory: no %lld bytes for %s", (long long)bytes, what);
 }

@@ -1,5 +1,5 @@
-/* hash.c: a 64-bit hash of bytes, and an index that finds ids by hash. Open addressing with linear probing, at most half full;
-   the caller keeps the things and compares them. */
+/* hash.c: a 64-bit hash of bytes, and an index that finds ids by hash. Open addressing with linear
+   probing, at most half full; the caller keeps the things and compares them. */
 #include "base/base.h"
 
 uint64_t hash_bytes(uint64_t seed, const void *p, size_t n)

@@ -1,16 +1,20 @@
 /* pool.c: one job at a time, its tiles claimed one by one.
 
-   The caller works too and never waits for a tile that nobody claimed, so a helper that the system has taken off its core costs
-   nothing, unless it was taken off inside a tile. Static halves were measured first: they stall 4-16 ms at p95 when a core is busy.
+   The caller works too and never waits for a tile that nobody claimed, so a helper that the system
+   has taken off its core costs nothing, unless it was taken off inside a tile. Static halves were
+   measured first: they stall 4-16 ms at p95 when a core is busy.
 
-   `next` packs (job << 32 | next tile). A helper claims with a compare-and-swap that carries the job it woke for, so a late one
-   cannot touch a tile of a later job. A new job closes the old one before it changes anything else: with the new tile count and the
-   old job number a late helper once claimed a tile that was not there, and the caller spun for ever. What a job says is read only
-   after a claim succeeded, and stands until that tile is done.
+   `next` packs (job << 32 | next tile). A helper claims with a compare-and-swap that carries the
+   job it woke for, so a late one cannot touch a tile of a later job. A new job closes the old one
+   before it changes anything else: with the new tile count and the old job number a late helper
+   once claimed a tile that was not there, and the caller spun for ever. What a job says is read
+   only after a claim succeeded, and stands until that tile is done.
 
-   Helpers spin for 50 us after a job, then sleep: a spinning helper starts in well under 1 us, a sleeping one in 3 to 5 us, but a
-   spin of 10 ms made the code that ran next 3-4 times slower on a machine without an idle core. There too a job can take longer than
-   it would alone. The caller compares, and runs the jobs of the next milliseconds by itself when helpers cost more than they give. */
+   Helpers spin for 50 us after a job, then sleep: a spinning helper starts in well under 1 us, a
+   sleeping one in 3 to 5 us, but a spin of 10 ms made the code that ran next 3-4 times slower on a
+   machine without an idle core. There too a job can take longer than it would alone. The caller
+   compares, and runs the jobs of the next milliseconds by itself when helpers cost more than they
+   give. */
 #define _GNU_SOURCE
 #include "base/base.h"
 #include <pthread.h>
@@ -29,6 +33,9 @@
 
 enum { MAX_THREADS = 256, SPIN_NS = 50000, YIELD_NS = 20000, SLACK_NS = 20000 };
 enum { BACK_OFF_NS = 1000000, BACK_OFF_MAX_NS = 128000000 };
+enum {
+    STACK_BYTES = 2 << 20
+}; /* kernels keep up to 256 KB there, and some C libraries give a thread 128 KB */
 
 /* Each hot word has its own cache line. */
 static struct {
@@ -93,8 +100,8 @@ static int64_t now(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Sleep while the job is `seen`. sleepers is counted before the word is compared again, and a caller writes the word before it
-   reads sleepers: no wake-up is lost. */
+/* Sleep while the job is `seen`. sleepers is counted before the word is compared again, and a
+   caller writes the word before it reads sleepers: no wake-up is lost. */
 #ifdef __linux__
 static void sleep_on(unsigned seen)
 {
@@ -105,7 +112,8 @@ static void sleep_on(unsigned seen)
 
 static void wake(int n)
 {
-    if (atomic_load(&pool.sleepers)) syscall(SYS_futex, &pool.job, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+    if (atomic_load(&pool.sleepers))
+        syscall(SYS_futex, &pool.job, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 #else
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -124,8 +132,10 @@ static void wake(int n)
 {
     if (!atomic_load(&pool.sleepers)) return;
     pthread_mutex_lock(&mutex);
-    if (n == 1) pthread_cond_signal(&cond);
-    else pthread_cond_broadcast(&cond);
+    if (n == 1)
+        pthread_cond_signal(&cond);
+    else
+        pthread_cond_broadcast(&cond);
     pthread_mutex_unlock(&mutex);
 }
 #endif
@@ -191,20 +201,25 @@ static void forget_helpers(void)
     atomic_store(&pool.busy, false);
 }
 
-/* Helpers take no signals: those belong to the program. Fewer helpers than asked for give the same results. */
+/* Helpers take no signals: those belong to the program. Fewer helpers than asked for give the same
+   results. */
 static void start_helpers(int threads)
 {
     if (!pool.watched && pthread_atfork(NULL, NULL, forget_helpers)) return;
     pool.watched = true;
+    pthread_attr_t attr;
+    if (pthread_attr_init(&attr)) return;
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
     while (pool.helpers < threads - 1) {
         intptr_t id = pool.helpers + 1;
-        if (pthread_create(&pool.handle[id], NULL, help, (void *)id)) break;
+        if (pthread_create(&pool.handle[id], &attr, help, (void *)id)) break;
         pool.helpers++;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
 }
 
 static void stop_helpers(void)
@@ -242,7 +257,8 @@ int pool_threads(void)
 bool pool_resize(int threads, qb_error *err)
 {
     if (threads < 0 || threads > MAX_THREADS) {
-        error_set(err, QB_EVALUE, "%d threads; give 1 to %d, or 0 for the number of CPUs", threads, MAX_THREADS);
+        error_set(err, QB_EVALUE, "%d threads; give 1 to %d, or 0 for the number of CPUs", threads,
+                  MAX_THREADS);
         return false;
     }
     while (atomic_exchange(&pool.busy, true)) sched_yield();
@@ -255,8 +271,9 @@ bool pool_resize(int threads, qb_error *err)
 
 /* ---- a job ---- */
 
-/* Alone, the job would have taken about as long as this thread's tiles did, times their share. When it took longer than that and
-   some slack, helpers were in the way: for a while, and twice as long each time, jobs are not shared. */
+/* Alone, the job would have taken about as long as this thread's tiles did, times their share. When
+   it took longer than that and some slack, helpers were in the way: for a while, and twice as long
+   each time, jobs are not shared. */
 static void judge(int64_t start, int64_t worked, int64_t end, int64_t mine, int64_t tiles)
 {
     if (mine == 0) return;
@@ -292,7 +309,8 @@ static void share(PoolFn *fn, void *arg, int64_t tiles, int threads, int64_t sta
     judge(start, worked, t, mine, tiles);
 }
 
-/* busy is held already by a job that calls this from one of its tiles, or by another thread: then the tiles run here. */
+/* busy is held already by a job that calls this from one of its tiles, or by another thread: then
+   the tiles run here. */
 void pool_run_on(PoolFn *fn, void *arg, int64_t tiles, int threads)
 {
     int all = pool_threads();

@@ -1,4 +1,5 @@
-/* text.c: a growing string. The first allocation that fails is remembered, what follows is dropped, text_take reports it. */
+/* text.c: a growing string. The first allocation that fails is remembered, what follows is dropped,
+   text_take reports it. */
 #include "base/base.h"
 #include <math.h>
 #include <stdio.h>
@@ -25,7 +26,8 @@ void text_add(Text *t, const char *format, ...)
     va_start(args, format);
     va_copy(again, args);
     int n = vsnprintf(t->data + t->used, t->size - t->used, format, args);
-    if (n < 0) t->failed = true;
+    if (n < 0)
+        t->failed = true;
     else if ((size_t)n >= t->size - t->used && reserve(t, (size_t)n))
         vsnprintf(t->data + t->used, t->size - t->used, format, again);
     if (!t->failed) t->used += (size_t)n;
@@ -33,8 +35,8 @@ void text_add(Text *t, const char *format, ...)
     va_end(args);
 }
 
-/* The fewest digits that read back as x, and the exponent of the first one. C's %e asks the locale for its point, so only
-   digits are taken from it. */
+/* The fewest digits that read back as x, and the exponent of the first one. C's %e asks the locale
+   for its point, so only digits are taken from it. */
 static int digits_of(double x, char *digits, int *exponent)
 {
     char s[64];
@@ -57,10 +59,11 @@ void text_number(Text *t, double x)
         text_add(t, "%s%s", sign, isnan(x) ? "nan" : x == 0 ? "0" : "inf");
         return;
     }
-    char d[32];
+    char d[32] = "";
     int e, n = digits_of(fabs(x), d, &e);
     if (e < -4 || e >= 16) {
-        text_add(t, "%s%c%s%.*se%c%02d", sign, d[0], n > 1 ? "." : "", n - 1, d + 1, e < 0 ? '-' : '+', abs(e));
+        text_add(t, "%s%c%s%.*se%c%02d", sign, d[0], n > 1 ? "." : "", n - 1, d + 1,
+                 e < 0 ? '-' : '+', abs(e));
     } else if (e < 0) {
         text_add(t, "%s0.%.*s%.*s", sign, -e - 1, "000", n, d);
     } else if (n <= e + 1) {

@@ -1,10 +1,5 @@
 /* code.c: from a region to a program for the VM. Everything that can be decided before the run is decided here.
 
-   Tiles. Elements of the iteration space go through registers of up to TILE elements. How the space is cut is the Shape:
-     FLAT        tile after tile of consecutive elements; whole rows where something repeats per row, or short rows are reduced
-     LONG_ROWS   rows longer than a tile are reduced: a unit is one tile of one row, two blocks of 128
-     ROWS        leading dims are reduced: a unit is a block of 128 rows, its tiles are whole rows
-     PANELS      the same when a row is longer than a tile: a unit is 128 rows of a panel of columns, row by row
    Operands. A load of consecutive elements is read where it lies, a store of consecutive elements is computed where it goes, and
    later instructions read it there. One element, or a row that fits, is expanded to a tile once per run; constants are tiles
    made with the plan; any other access is an instruction that gathers or scatters a tile.
@@ -15,22 +10,7 @@
 enum { LAST = INT32_MAX, CHUNK_NS = 5000, LONG_CHUNK_NS = 40000 };
 static int64_t round64(int64_t n) { return (n + 63) & ~(int64_t)63; }
 
-/* ---- accesses ---- */
-typedef enum { AT_FLAT, AT_ONE, AT_ROW, AT_STRIDED } Form;
-
-/* period: of AT_ROW, the elements after which it repeats. */
-static Form form_of(const Region *r, const Access *at, int64_t *period)
-{
-    int64_t dense = 1;
-    int d = r->rank - 1;
-    for (; d >= 0 && at->stride[d] == dense; d--) dense *= r->dims[d];
-    *period = dense;
-    if (d < 0) return AT_FLAT;
-    for (; d >= 0; d--)
-        if (at->stride[d]) return AT_STRIDED;
-    return dense == 1 ? AT_ONE : AT_ROW;
-}
-
+/* ---- references ---- */
 int32_t code_base(const qb_plan *p, int32_t slot, int64_t *offset)
 {
     const Slot *s = &p->slots[slot];
@@ -53,77 +33,6 @@ static bool overlap(const qb_plan *p, int32_t s, int32_t t)
     if (a->kind != b->kind) return false;
     if (a->kind != SLOT_WORK) return a->index == b->index;
     return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
-}
-
-/* ---- the cut ---- */
-
-/* Elements of the trailing dims from d on. */
-static int64_t tail_size(const Region *r, int d)
-{
-    int64_t n = 1;
-    for (; d < r->rank; d++) n *= r->dims[d];
-    return n;
-}
-
-/* Longest repeated row that fits a tile; 1 when there is none. */
-static int64_t longest_row(const Region *r)
-{
-    int64_t longest = 1, period;
-    for (int i = 0; i < r->n_loads; i++)
-        if (!r->loads[i].splat && form_of(r, &r->loads[i].at, &period) == AT_ROW && period <= TILE && period > longest)
-            longest = period;
-    return longest;
-}
-
-/* A tile is a multiple of `row` elements where one fits. Rows nest (each is a product of trailing dims), so the longest is
-   a multiple of the others. */
-static void cut(Code *c, const Region *r)
-{
-    int64_t row = longest_row(r), last = r->rank ? r->dims[r->rank - 1] : 1;
-    c->size = c->w = r->size;
-    c->height = c->per_row = c->width = c->blocks = 1;
-    c->shape = SHAPE_FLAT;
-    if (r->form == REDUCE_NONE) {
-        if (r->rank > 1 && last <= TILE / 2 && last > row) row = last;
-    } else {
-        c->w = tail_size(r, r->split);
-        c->height = c->size / c->w;
-        c->width = r->form == REDUCE_LEADING ? c->w : c->height;
-        c->blocks = ((r->form == REDUCE_LEADING ? c->height : c->w) + BLOCK - 1) / BLOCK;
-        bool fits = c->w <= TILE;
-        if (r->form == REDUCE_TRAILING) c->shape = fits ? SHAPE_FLAT : SHAPE_LONG_ROWS;
-        else c->shape = fits ? SHAPE_ROWS : SHAPE_PANELS;
-        if (c->shape == SHAPE_ROWS && BLOCK * c->w % row) row = c->w;
-        if (fits && c->w > row) row = c->w;
-    }
-    c->tile = c->shape == SHAPE_LONG_ROWS ? TILE : TILE / row * row;
-    if (c->tile > c->size) c->tile = c->size;
-    switch (c->shape) {
-    case SHAPE_FLAT: c->units = (c->size + c->tile - 1) / c->tile; break;
-    case SHAPE_ROWS: c->units = c->blocks; break;
-    case SHAPE_LONG_ROWS:
-        c->per_row = (c->w + c->tile - 1) / c->tile;
-        c->units = c->height * c->per_row;
-        break;
-    case SHAPE_PANELS:
-        c->per_row = (c->w + c->tile - 1) / c->tile;
-        c->units = c->blocks * c->per_row;
-        break;
-    }
-}
-
-int64_t code_tile(const Region *r)
-{
-    Code c;
-    cut(&c, r);
-    return c.tile;
-}
-
-/* May a row of this period be expanded once? Every tile must start where the row starts. */
-static bool repeats(const Code *c, int64_t period)
-{
-    if (c->shape == SHAPE_ROWS && BLOCK * c->w % period) return false;
-    return c->tile % period == 0;
 }
 
 /* ---- the compiler's notes, dropped at its end ---- */
@@ -173,7 +82,9 @@ static void read_region(Compiler *k)
                           .dtype = i < r->n_loads ? r->loads[i].dtype : r->instrs[i - r->n_loads].out};
     for (int i = 0; i < r->n_instrs; i++) {
         const Instr *n = &r->instrs[i];
-        k->lines[i] = (Line){kernel_of(n), false, n->in, n->out, {n->a, n->b, n->c}, n->i};
+        bool square = n->op == OP_powi && n->i == 2; /* x * x in either dtype: a product that may be fused */
+        k->lines[i] = (Line){kernel_of(n), false, n->in, n->out, {n->a, square ? n->a : n->b, n->c}, n->i};
+        if (square) k->lines[i].kernel = (uint16_t)kernel_op(OP_mul, n->in);
         for (int j = 0; j < 3; j++)
             if (k->lines[i].x[j] >= 0) k->v[k->lines[i].x[j]].uses++;
     }
@@ -220,8 +131,8 @@ static bool in_place(const Compiler *k, const Store *s, int64_t *period)
 {
     const Region *r = k->r;
     int32_t line = s->value - r->n_loads;
-    if (form_of(r, &s->at, period) != AT_FLAT || k->v[s->value].store >= 0) return false;
-    if (line < 0 && (r->loads[s->value].splat || form_of(r, &r->loads[s->value].at, period) != AT_STRIDED)) return false;
+    if (shape_form(r, &s->at, period) != AT_FLAT || k->v[s->value].store >= 0) return false;
+    if (line < 0 && (r->loads[s->value].splat || shape_form(r, &r->loads[s->value].at, period) != AT_STRIDED)) return false;
     for (int i = 0; i < r->n_loads; i++) {
         if (r->loads[i].splat || k->v[i].early || !overlap(k->p, r->loads[i].at.slot, s->at.slot)) continue;
         bool same = type_elem(r->loads[i].dtype) == type_elem(k->v[s->value].dtype);
@@ -277,10 +188,10 @@ static int64_t move_for(Compiler *k, const Access *at, int d0, int d1, int64_t e
 typedef enum { READ_MEMORY, READ_ROW, READ_REPEAT, READ_MOVE } Reading;
 static Reading reading(const Compiler *k, int i, int64_t *period)
 {
-    Form form = form_of(k->r, &k->r->loads[i].at, period);
+    Form form = shape_form(k->r, &k->r->loads[i].at, period);
     if (k->v[i].early) return READ_MOVE;
     if (form == AT_FLAT) return READ_MEMORY;
-    if (form == AT_STRIDED || !repeats(k->c, *period)) return READ_MOVE;
+    if (form == AT_STRIDED || !shape_repeats(k->c, *period)) return READ_MOVE;
     return *period == k->c->tile ? READ_ROW : READ_REPEAT;
 }
 
@@ -317,12 +228,14 @@ static bool fetch_any(Compiler *k, int32_t v) { return v >= k->r->n_loads || fet
 
 /* ---- lines, stores and reductions become instructions ---- */
 
+/* ns an element, measured on x86-64-v4 */
 static double cost_of(const Line *l)
 {
     int op = l->kernel / QB_DTYPE_COUNT;
-    if (l->kernel >= CAST_FIRST) return 0.15;
-    if (op == OP_div || op == OP_sqrt || op == OP_powi) return 0.5;
-    return op_table[op].ulp > 0 || op == OP_fmod ? 1.5 : 0.12;
+    if (l->kernel >= CAST_FIRST) return 0.1;
+    if (op == OP_pow) return 3.5;
+    if (op == OP_div || op == OP_sqrt || op == OP_powi) return 0.7;
+    return op_table[op].ulp > 0 || op == OP_fmod ? 1.0 : 0.1;
 }
 
 /* A result may take the register of an operand that is read here for the last time: kernels go element by element. That holds
@@ -355,7 +268,7 @@ static bool compile_stores(Compiler *k)
         const Store *t = &k->r->stores[s];
         Value *v = &k->v[t->value];
         int64_t elem = type_elem(v->dtype), period;
-        bool flat = form_of(k->r, &t->at, &period) == AT_FLAT;
+        bool flat = shape_form(k->r, &t->at, &period) == AT_FLAT;
         if (!fetch_any(k, t->value)) return false;
         if (v->store == s) continue;
         Ref o = ref_memory(k->p, &t->at, elem, flat);
@@ -428,7 +341,7 @@ bool code_compile(Code *c, const qb_plan *p, const Region *r, TileSet *tiles, Ar
     Arena notes = {0};
     size_t values = (size_t)(r->n_loads + r->n_instrs), ends = (size_t)(r->n_stores + r->n_reduces);
     *c = (Code){0};
-    cut(c, r);
+    shape_cut(c, r);
     Compiler k = {.c = c, .p = p, .r = r, .tiles = tiles, .err = err, .stride = round64(c->tile * 8)};
     c->ins = arena_alloc(keep, (values + ends) * sizeof *c->ins);
     c->repeats = arena_alloc(keep, (size_t)r->n_loads * sizeof *c->repeats);

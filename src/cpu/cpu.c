@@ -71,10 +71,13 @@ static bool prepare(qb_plan *p, const qb_options *options, qb_error *err)
     x->n_base = BASE_ARRAYS + p->n_inputs + p->n_outputs + p->n_consts;
     x->table_bytes = round64(x->n_base * (int64_t)sizeof(char *));
     x->work_bytes = round64(p->work_bytes);
-    int64_t tile = 1;
-    for (int i = 0; i < p->n_steps; i++)
-        if (p->steps[i].kind == STEP_REGION) tile = larger(tile, code_tile(&p->steps[i].region));
-    TileSet tiles = {.stride = round64(tile * 8)};
+    TileSet tiles = {.stride = 64};
+    for (int i = 0; i < p->n_steps; i++) {
+        if (p->steps[i].kind != STEP_REGION) continue;
+        Code c;
+        shape_cut(&c, &p->steps[i].region);
+        tiles.stride = larger(tiles.stride, round64(c.tile * 8));
+    }
     bool ok = compile_steps(p, x, &tiles, err) && tiles_fill(&tiles, &x->tiles, err);
     tiles_free(&tiles);
     return ok;

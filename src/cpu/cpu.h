@@ -95,7 +95,7 @@ typedef struct {
     int64_t lanes;  /* of the thread: accumulators of a block, when leading dims are reduced */
     int64_t parts;  /* block results [blocks][width], where an output has several blocks */
 } Fold;
-typedef enum { SHAPE_FLAT, SHAPE_ROWS, SHAPE_LONG_ROWS, SHAPE_PANELS } Shape; /* code.c explains them */
+typedef enum { SHAPE_FLAT, SHAPE_ROWS, SHAPE_LONG_ROWS, SHAPE_PANELS } Shape; /* shape.c explains them */
 typedef struct {
     int n_ins, n_repeats, n_folds;
     Ins *ins; Repeat *repeats; Fold *folds; Move *moves;
@@ -107,9 +107,14 @@ typedef struct {
     int64_t units, chunk;   /* work in pieces that touch no common result, and how many a thread takes at a time */
     int64_t thread_bytes, parts_bytes;
 } Code;
-int64_t code_tile(const Region *r);
 bool code_compile(Code *c, const qb_plan *p, const Region *r, TileSet *tiles, Arena *keep, qb_error *err);
 int32_t code_base(const qb_plan *p, int32_t slot, int64_t *offset); /* base of a slot; adds its place to *offset, in bytes */
+
+/* ---- shape.c: how accesses lie, how the iteration space is cut ---- */
+typedef enum { AT_FLAT, AT_ONE, AT_ROW, AT_STRIDED } Form; /* consecutive; one element; a row again and again; all else */
+Form shape_form(const Region *r, const Access *at, int64_t *period); /* period: elements of the row */
+void shape_cut(Code *c, const Region *r);                            /* fills in shape, tile, w, height, units, ... */
+bool shape_repeats(const Code *c, int64_t period);                   /* may a row of this period be expanded once? */
 
 /* ---- vm.c: runs the units of a region ---- */
 void vm_begin(const Code *c, char *const *base);                                 /* once per thread */

@@ -1,21 +1,25 @@
 /* gemm.c: C = A B on register tiles, compiled once per ISA level (ISA is v3, v4 or neon).
 
-   Every element is what the order contract of plan.h says: per block of 128 k one chain of fma in k order from +0.0, block results
-   added in order, all in float64. What is free is which elements are computed together, and that is chosen for speed alone: it
-   changes no bit.
+   Every element is what the order contract of plan.h says: per block of 128 k one chain of fma in k
+   order from +0.0, block results added in order, all in float64. What is free is which elements are
+   computed together, and that is chosen for speed alone: it changes no bit.
 
-   A tile (gemm_tile.h) keeps up to 24 accumulators of vectors in registers. It reads A as scalars through two strides, so a transposed
-   A costs nothing, and B as rows of 1 to 4 vectors. Both are read where they lie or from copies:
-   - B in panels, packed once per product (gemm_pack), or block by block on the stack. A block of 128 k of one panel is 32 KB: it stays
-     in L1 while the rows pass. Without a copy, B must be row-major float64.
-   - A in chunks of 128 rows and 128 k on the stack: to widen float32, and where its stride is bad for L1 (a transposed A of 128 columns
-     is 1.25 times as fast so).
-   float64 totals are kept in C between blocks of k; float32 ones on the stack, rounded once at the end.
+   A tile (gemm_tile.h) keeps up to 24 accumulators of vectors in registers. It reads A as scalars
+   through two strides, so a transposed A costs nothing, and B as rows of 1 to 4 vectors. Both are
+   read where they lie or from copies:
+   - B in panels, packed once per product (gemm_pack), or block by block on the stack. A block of
+     128 k of one panel is 32 KB: it stays in L1 while the rows pass. Without a copy, B must be
+     row-major float64.
+   - A in chunks of 128 rows and 128 k on the stack: to widen float32, and where its stride is bad
+     for L1 (a transposed A of 128 columns is 1.25 times as fast so).
+   float64 totals are kept in C between blocks of k; float32 ones on the stack, rounded once at the
+   end.
 
-   A tile needs at least 8 accumulators to hide the latency of fma (4 cycles, 2 a cycle), so rows are cut in tiles of nearly equal
-   height: 32 rows are 6 6 5 5 5 5, not 5 x 6 and a tile of 2.
+   A tile needs at least 8 accumulators to hide the latency of fma (4 cycles, 2 a cycle), so rows
+   are cut in tiles of nearly equal height: 32 rows are 6 6 5 5 5 5, not 5 x 6 and a tile of 2.
 
-   A product with few columns is computed as B^T A^T: its vectors run down A's rows, which the panels transpose in registers. */
+   A product with few columns is computed as B^T A^T: its vectors run down A's rows, which the
+   panels transpose in registers. */
 #include "cpu/cpu.h"
 #if defined(__AVX512F__)
 #include "cpu/isa_v4.h"
@@ -29,27 +33,34 @@
 #define PASTE_(a, b) a##b
 #define PASTE(a, b) PASTE_(a, b)
 
-/* Rows and columns that are worked on together: chunks of 128 k of A and B stay in L2. What is copied is smaller. */
+/* Rows and columns that are worked on together: chunks of 128 k of A and B stay in L2. What is
+   copied is smaller. */
 enum { ROWS = 192, COLS = 128, COPY_ROWS = 128, COPY_COLS = 64, WIDEST = VECTORS * LANES };
 
 /* What is computed: the job's product or its transpose. C has two strides here. */
 typedef struct {
     int64_t m, n, k;
-    const void *a; int64_t a_row, a_col;
-    const void *b; int64_t b_row, b_col;
-    void *c; int64_t c_row, c_col;
+    const void *a;
+    int64_t a_row, a_col;
+    const void *b;
+    int64_t b_row, b_col;
+    void *c;
+    int64_t c_row, c_col;
     bool f32;
     const double *packed; /* all panels, or NULL */
 } Product;
 
 /* Copies on the stack; NULL: read or kept in place. */
-typedef struct { double *a, *panel, *totals; } Copies;
+typedef struct {
+    double *a, *panel, *totals;
+} Copies;
 
 static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- copies ---- */
 
-/* Vectors of the panel that begins n columns before the end. The rest after the last full panels is halved. */
+/* Vectors of the panel that begins n columns before the end. The rest after the last full panels is
+   halved. */
 static int panel_of(int64_t n)
 {
     int64_t v = (n + LANES - 1) / LANES;
@@ -67,9 +78,10 @@ INLINE V load_any(bool f32, M m, const void *p, int64_t at)
     return f32 ? load_f32_m(m, (const float *)p + at) : load_m(m, (const double *)p + at);
 }
 
-/* Columns of one vector, w <= LANES of them, to out[k * step + j], zeros at the end: as they lie, or transposed in registers where B's
-   columns are contiguous. */
-INLINE void pack_vector(const bool f32, const void *b, int64_t row, int64_t col, int64_t w, int64_t kc, double *out, int64_t step)
+/* Columns of one vector, w <= LANES of them, to out[k * step + j], zeros at the end: as they lie,
+   or transposed in registers where B's columns are contiguous. */
+INLINE void pack_vector(const bool f32, const void *b, int64_t row, int64_t col, int64_t w,
+                        int64_t kc, double *out, int64_t step)
 {
     const M all = mask_of(LANES), m = mask_of(w);
     if (col == 1) {
@@ -83,7 +95,8 @@ INLINE void pack_vector(const bool f32, const void *b, int64_t row, int64_t col,
             } else {
                 const M some = whole ? all : mask_of(kc - k);
 #pragma GCC unroll 8
-                for (int j = 0; j < LANES; j++) r[j] = j < w ? load_any(f32, some, b, k + j * col) : splat(0);
+                for (int j = 0; j < LANES; j++)
+                    r[j] = j < w ? load_any(f32, some, b, k + j * col) : splat(0);
                 transpose(r);
             }
 #pragma GCC unroll 8
@@ -105,13 +118,18 @@ static void pack_panel(const Product *p, int64_t k0, int64_t kc, int64_t j0, int
     const int64_t row = p->b_row, col = p->b_col, at = k0 * row + j0 * col;
     for (int v = 0; v < nv; v++) {
         int64_t w = min(p->n - j0 - v * LANES, LANES), i = at + v * LANES * col;
-        if (p->f32) pack_vector(true, (const float *)p->b + i, row, col, w, kc, out + v * LANES, nv * LANES);
-        else pack_vector(false, (const double *)p->b + i, row, col, w, kc, out + v * LANES, nv * LANES);
+        if (p->f32)
+            pack_vector(true, (const float *)p->b + i, row, col, w, kc, out + v * LANES,
+                        nv * LANES);
+        else
+            pack_vector(false, (const double *)p->b + i, row, col, w, kc, out + v * LANES,
+                        nv * LANES);
     }
 }
 
 /* `lines` lines of n numbers, in float64. The room of a line is a multiple of LANES. */
-INLINE void copy_lines(const bool f32, const void *p, int64_t stride, int64_t step, int64_t lines, int64_t n, double *out, int64_t room)
+INLINE void copy_lines(const bool f32, const void *p, int64_t stride, int64_t step, int64_t lines,
+                       int64_t n, double *out, int64_t room)
 {
     for (int64_t i = 0; i < lines; i++, out += room) {
         int64_t j = 0, at = i * stride;
@@ -122,16 +140,20 @@ INLINE void copy_lines(const bool f32, const void *p, int64_t stride, int64_t st
 }
 
 /* mc rows and kc columns of A, in the order in which they lie; s gets the new strides. */
-static void copy_a(const Product *p, int64_t i0, int64_t mc, int64_t k0, int64_t kc, double *out, Block *s)
+static void copy_a(const Product *p, int64_t i0, int64_t mc, int64_t k0, int64_t kc, double *out,
+                   Block *s)
 {
     const int64_t row = p->a_row, col = p->a_col, at = i0 * row + k0 * col;
     bool by_columns = row == 1 && col != 1;
     s->a_row = by_columns ? 1 : BLOCK;
     s->a_col = by_columns ? COPY_ROWS : 1;
     int64_t stride = by_columns ? col : row, step = by_columns ? row : col;
-    int64_t lines = by_columns ? kc : mc, n = by_columns ? mc : kc, room = by_columns ? COPY_ROWS : BLOCK;
-    if (p->f32) copy_lines(true, (const float *)p->a + at, stride, step, lines, n, out, room);
-    else copy_lines(false, (const double *)p->a + at, stride, step, lines, n, out, room);
+    int64_t lines = by_columns ? kc : mc, n = by_columns ? mc : kc,
+            room = by_columns ? COPY_ROWS : BLOCK;
+    if (p->f32)
+        copy_lines(true, (const float *)p->a + at, stride, step, lines, n, out, room);
+    else
+        copy_lines(false, (const double *)p->a + at, stride, step, lines, n, out, room);
 }
 
 /* ---- the product on tiles ---- */
@@ -145,8 +167,8 @@ static int64_t chunk_end(int64_t n, int64_t j0, int64_t most)
 }
 
 /* One block of k of a chunk; s has the strides of A and of the totals. */
-INLINE void run_block(const Product *p, Block *s, int64_t mc, int64_t k0, int64_t j0, int64_t j1, const double *a, double *c, float *out,
-                      double *panel)
+INLINE void run_block(const Product *p, Block *s, int64_t mc, int64_t k0, int64_t j0, int64_t j1,
+                      const double *a, double *c, float *out, double *panel)
 {
     for (int64_t j = j0; j < j1;) {
         int nv = panel_of(p->n - j);
@@ -168,13 +190,16 @@ INLINE void run_block(const Product *p, Block *s, int64_t mc, int64_t k0, int64_
 }
 
 /* Totals of a chunk of a C that is not row-major. */
-static void scatter(const Product *p, const double *totals, int64_t i0, int64_t mc, int64_t j0, int64_t j1)
+static void scatter(const Product *p, const double *totals, int64_t i0, int64_t mc, int64_t j0,
+                    int64_t j1)
 {
     for (int64_t i = 0; i < mc; i++, totals += COPY_COLS)
         for (int64_t j = j0, at; j < j1; j++) {
             at = (i0 + i) * p->c_row + j * p->c_col;
-            if (p->f32) ((float *)p->c)[at] = (float)totals[j - j0];
-            else ((double *)p->c)[at] = totals[j - j0];
+            if (p->f32)
+                ((float *)p->c)[at] = (float)totals[j - j0];
+            else
+                ((double *)p->c)[at] = totals[j - j0];
         }
 }
 
@@ -183,7 +208,10 @@ INLINE void run(const Product *p, const Copies *copy)
     int64_t rows = copy->a || copy->totals ? COPY_ROWS : ROWS, pieces = (p->m + rows - 1) / rows;
     int64_t height = pieces ? (p->m + pieces - 1) / pieces : 0;
     bool rounded = p->f32 && p->c_col == 1;
-    Block s = {.a_row = p->a_row, .a_col = p->a_col, .c_row = copy->totals ? COPY_COLS : p->c_row, .out_row = p->c_row};
+    Block s = {.a_row = p->a_row,
+               .a_col = p->a_col,
+               .c_row = copy->totals ? COPY_COLS : p->c_row,
+               .out_row = p->c_row};
     for (int64_t j0 = 0, j1; j0 < p->n; j0 = j1) {
         j1 = chunk_end(p->n, j0, copy->totals ? COPY_COLS : COLS);
         for (int64_t i0 = 0; i0 < p->m; i0 += height) {
@@ -193,9 +221,13 @@ INLINE void run(const Product *p, const Copies *copy)
                 s.add = k0 > 0;
                 s.rounded = rounded && k0 + BLOCK >= p->k;
                 const double *a = copy->a;
-                if (a) copy_a(p, i0, mc, k0, s.k, copy->a, &s);
-                else a = (const double *)p->a + i0 * p->a_row + k0 * p->a_col;
-                run_block(p, &s, mc, k0, j0, j1, a, copy->totals ? copy->totals : (double *)p->c + at, (float *)p->c + at, copy->panel);
+                if (a)
+                    copy_a(p, i0, mc, k0, s.k, copy->a, &s);
+                else
+                    a = (const double *)p->a + i0 * p->a_row + k0 * p->a_col;
+                run_block(p, &s, mc, k0, j0, j1, a,
+                          copy->totals ? copy->totals : (double *)p->c + at, (float *)p->c + at,
+                          copy->panel);
             }
             if (copy->totals && !rounded) scatter(p, copy->totals, i0, mc, j0, j1);
         }
@@ -212,8 +244,8 @@ static void run_on_copies(const Product *p, bool a, bool b, bool c)
 
 /* ---- the entries ---- */
 
-/* Strides of a large power of two put a tile's elements of A into few sets of L1: rows 4 KB apart, or columns 1 KB apart, of which
-   it reads one per k. A copy pays when enough columns read it. */
+/* Strides of a large power of two put a tile's elements of A into few sets of L1: rows 4 KB apart,
+   or columns 1 KB apart, of which it reads one per k. A copy pays when enough columns read it. */
 static bool far_apart(const Product *p)
 {
     return (p->a_row == 1 ? p->a_col >= 128 : p->a_row >= 512) && p->n >= 128 && p->m >= 8;
@@ -222,19 +254,39 @@ static bool far_apart(const Product *p)
 void PASTE(gemm_rows_, ISA)(const GemmJob *g, int64_t m0, int64_t m1)
 {
     const int64_t size = g->dtype == QB_F32 ? 4 : 8;
-    Product p = {m1 - m0, g->n, g->k, (const char *)g->a + m0 * g->a_row * size, g->a_row, g->a_col, g->b, g->b_row, g->b_col,
-                 (char *)g->c + m0 * g->c_row * size, g->c_row, 1, g->dtype == QB_F32, g->packed};
+    Product p = {m1 - m0,
+                 g->n,
+                 g->k,
+                 (const char *)g->a + m0 * g->a_row * size,
+                 g->a_row,
+                 g->a_col,
+                 g->b,
+                 g->b_row,
+                 g->b_col,
+                 (char *)g->c + m0 * g->c_row * size,
+                 g->c_row,
+                 1,
+                 g->dtype == QB_F32,
+                 g->packed};
     if (!p.packed && gemm_plan_swapped(g))
-        p = (Product){p.n, p.m, p.k, p.b, p.b_col, p.b_row, p.a, p.a_col, p.a_row, p.c, 1, p.c_row, p.f32, NULL};
+        p = (Product){p.n,     p.m,     p.k, p.b, p.b_col, p.b_row, p.a,
+                      p.a_col, p.a_row, p.c, 1,   p.c_row, p.f32,   NULL};
     bool a = p.f32 || far_apart(&p), b = !p.packed && (p.f32 || p.b_col != 1);
     bool c = p.c_col != 1 || (p.f32 && p.k > BLOCK);
-    if (a || b || c) run_on_copies(&p, a, b, c);
-    else run_in_place(&p);
+    if (a || b || c)
+        run_on_copies(&p, a, b, c);
+    else
+        run_in_place(&p);
 }
 
 void PASTE(gemm_pack_, ISA)(const GemmJob *g)
 {
-    Product p = {.n = g->n, .k = g->k, .b = g->b, .b_row = g->b_row, .b_col = g->b_col, .f32 = g->dtype == QB_F32};
+    Product p = {.n = g->n,
+                 .k = g->k,
+                 .b = g->b,
+                 .b_row = g->b_row,
+                 .b_col = g->b_col,
+                 .f32 = g->dtype == QB_F32};
     double *out = g->packed;
     for (int64_t j = 0; j < p.n;) {
         int nv = panel_of(p.n - j);

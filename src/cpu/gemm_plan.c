@@ -1,21 +1,32 @@
-/* gemm_plan.c: how a product is computed, for all ISA levels alike: transposed or not, B packed or not, in what pieces. No choice
-   here changes a bit of the result. */
+/* gemm_plan.c: how a product is computed, for all ISA levels alike: transposed or not, B packed or
+   not, in what pieces. No choice here changes a bit of the result. */
 #include "cpu/cpu.h"
 
-/* B^T A^T in place of A B, by half cycles per k. A B takes m * n/8 vector fma, but a broadcast of A for each of its rows, so few columns
-   cost as much as 14. B^T A^T takes n * m/8. The right operand costs about half a fma an element to transpose into panels. */
+/* Half cycles per k, measured on AVX-512: a copy of the right operand takes 1.6 an element where it
+   is transposed into panels, 0.6 where it is only widened. */
+static double copying(const GemmJob *g, bool by_rows)
+{
+    return !by_rows ? 1.6 : g->dtype == QB_F32 ? 0.6 : 0;
+}
+
+/* B^T A^T in place of A B? A B takes m * n/8 vector fma, but a broadcast of A for each of its rows,
+   so few columns cost as much as 14. B^T A^T takes n * m/8, and stores one by one. Left operands of
+   float32 are widened. */
 bool gemm_plan_swapped(const GemmJob *g)
 {
-    double m = (double)g->m, n = (double)g->n; /* any size, no overflow */
+    double m = (double)g->m, n = (double)g->n, k = (double)g->k; /* any size, no overflow */
     double down = (double)((g->m + 7) / 8), across = (double)((g->n + 7) / 8);
-    double wide = g->dtype == QB_F32 ? 1.25 : 0;
-    double as_is = m * ((across > 1.75 ? across : 1.75) + wide) + (g->b_col == 1 ? 0 : 1.4 * n);
-    double swapped = n * ((down > 1.75 ? down : 1.75) + wide) + (g->a_row == 1 ? 0 : 1.4 * m);
+    double widen = g->dtype == QB_F32 ? 1.25 : 0,
+           stores = n == 1 && g->c_row == 1 ? 0 : 8 * m * n / k;
+    double as_is = m * ((across > 1.75 ? across : 1.75) + widen) + n * copying(g, g->b_col == 1);
+    double swapped =
+        n * ((down > 1.75 ? down : 1.75) + widen) + m * copying(g, g->a_row == 1) + stores;
     return swapped < as_is;
 }
 
-/* Packing pays when more rows read B than it costs: B is read through strides, or widened, or is wider than a panel. A long B with
-   few rows is packed by gemm_rows in chunks, or read where it lies. */
+/* Packing pays when more rows read B than it costs: B is read through strides, or widened, or is
+   wider than a panel. A long B with few rows is packed by gemm_rows in chunks, or read where it
+   lies. */
 int64_t gemm_plan_bytes(const GemmJob *g)
 {
     bool ready = g->b_col == 1 && g->dtype == QB_F64;
@@ -26,5 +37,12 @@ int64_t gemm_plan_bytes(const GemmJob *g)
     return mem_mul((g->n + 7) / 8 * 64, g->k, &bytes) ? bytes : -1;
 }
 
-/* Rows of one piece of work are best a multiple of this: tiles have up to 12 rows; of a transposed product rows are lanes. */
-int64_t gemm_plan_grain(const GemmJob *g) { return gemm_plan_swapped(g) ? 64 : 12; }
+/* Tiles have up to 12 rows; of a transposed product rows are lanes. Where gemm_rows copies B for
+   itself, every piece pays for a copy: then few pieces. */
+int64_t gemm_plan_grain(const GemmJob *g)
+{
+    if (gemm_plan_swapped(g)) return 64;
+    bool copies = (g->b_col != 1 || g->dtype == QB_F32) && gemm_plan_bytes(g) == 0;
+    int64_t half = (g->m / 2 + 11) / 12 * 12;
+    return !copies || half < 12 ? 12 : half < 96 ? half : 96;
+}

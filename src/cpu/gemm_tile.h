@@ -10,42 +10,54 @@ typedef struct {
     bool rounded; /* the sum goes to `out` as float32; else to c */
 } Block;
 
-/* The chains over k of A[mr, k] B[k, nv vectors], and where they go. Inlined with constant mr and nv, so that acc is a set of
-   registers. */
-INLINE void tile(const int mr, const int nv, const Block *s, const double *a, const double *b, double *c, float *out)
+/* The chains over k of A[mr, k] B[k, nv vectors], and where they go. Inlined with constant mr and
+   nv, so that acc is a set of registers. */
+INLINE void tile(const int mr, const int nv, const Block *s, const double *a, const double *b,
+                 double *c, float *out)
 {
     V acc[12][4];
-    /* In bytes: with strides in elements gcc makes a second loop for stride 1, and the tiles twice as long. */
-    const int64_t a_row = s->a_row * 8, a_col = s->a_col * 8;
-    const char *p = (const char *)a;
+    const int64_t a_row = s->a_row * 8, a_col = s->a_col * 8, b_row = s->b_row; /* of A in bytes */
     const M last = s->last;
+    /* One pointer for three rows. gcc would keep an offset for each row, more than there are
+       registers; the empty assembler text hides from it that the pointers are related. */
+    const char *p[4];
 #pragma GCC unroll 12
     for (int i = 0; i < mr; i++)
 #pragma GCC unroll 4
         for (int j = 0; j < nv; j++) acc[i][j] = splat(0);
-    for (int64_t k = s->k; k > 0; k--, p += a_col, b += s->b_row) {
+#pragma GCC unroll 4
+    for (int i = 0; i < (mr + 2) / 3; i++) {
+        p[i] = (const char *)a + 3 * i * a_row;
+        __asm__("" : "+r"(p[i]));
+    }
+    for (int64_t k = s->k; k > 0; k--, b += b_row) {
         V x[4];
 #pragma GCC unroll 4
-        for (int j = 0; j < nv; j++) x[j] = j == nv - 1 ? load_m(last, b + j * LANES) : load(b + j * LANES);
+        for (int j = 0; j < nv; j++)
+            x[j] = j == nv - 1 ? load_m(last, b + j * LANES) : load(b + j * LANES);
 #pragma GCC unroll 12
         for (int i = 0; i < mr; i++) {
-            V y = splat(*(const double *)(const void *)(p + i * a_row));
+            V y = splat(*(const double *)(const void *)(p[i / 3] + i % 3 * a_row));
 #pragma GCC unroll 4
             for (int j = 0; j < nv; j++) acc[i][j] = fma_v(y, x[j], acc[i][j]);
         }
+#pragma GCC unroll 4
+        for (int i = 0; i < (mr + 2) / 3; i++) p[i] += a_col;
     }
     if (s->add)
 #pragma GCC unroll 12
         for (int i = 0; i < mr; i++)
 #pragma GCC unroll 4
             for (int j = 0; j < nv; j++)
-                acc[i][j] += load_m(j == nv - 1 ? last : mask_of(LANES), c + i * s->c_row + j * LANES);
+                acc[i][j] +=
+                    load_m(j == nv - 1 ? last : mask_of(LANES), c + i * s->c_row + j * LANES);
     if (s->rounded) {
 #pragma GCC unroll 12
         for (int i = 0; i < mr; i++)
 #pragma GCC unroll 4
             for (int j = 0; j < nv; j++)
-                store_f32_m(out + i * s->out_row + j * LANES, j == nv - 1 ? last : mask_of(LANES), acc[i][j]);
+                store_f32_m(out + i * s->out_row + j * LANES, j == nv - 1 ? last : mask_of(LANES),
+                            acc[i][j]);
         return;
     }
 #pragma GCC unroll 12
@@ -56,10 +68,11 @@ INLINE void tile(const int mr, const int nv, const Block *s, const double *a, co
 }
 
 typedef void TileFn(const Block *s, const double *a, const double *b, double *c, float *out);
-#define TILE(MR, NV)                                                                                   \
-    static void tile_##MR##x##NV(const Block *s, const double *a, const double *b, double *c, float *out) \
-    {                                                                                                  \
-        tile(MR, NV, s, a, b, c, out);                                                                 \
+#define TILE(MR, NV)                                                                          \
+    static void tile_##MR##x##NV(const Block *s, const double *a, const double *b, double *c, \
+                                 float *out)                                                  \
+    {                                                                                         \
+        tile(MR, NV, s, a, b, c, out);                                                        \
     }
 #define UP_TO_4(NV) TILE(1, NV) TILE(2, NV) TILE(3, NV) TILE(4, NV)
 #define UP_TO_6(NV) UP_TO_4(NV) TILE(5, NV) TILE(6, NV)
@@ -70,6 +83,7 @@ typedef void TileFn(const Block *s, const double *a, const double *b, double *c,
 #define ROW_8(NV) ROW_6(NV), tile_7x##NV, tile_8x##NV
 #define ROW_12(NV) ROW_8(NV), tile_9x##NV, tile_10x##NV, tile_11x##NV, tile_12x##NV
 
+/* clang-format off */
 /* tiles[vectors][rows]: accumulators, vectors of B and one of A fit the registers. */
 #if defined(__AVX2__) && !defined(__AVX512F__)
 enum { VECTORS = 3 };
@@ -82,6 +96,7 @@ UP_TO_12(1) UP_TO_12(2) UP_TO_8(3) UP_TO_6(4)
 static const int tallest[] = {0, 12, 12, 8, 6};
 static TileFn *const tiles[][13] = {{NULL}, {ROW_12(1)}, {ROW_12(2)}, {ROW_8(3)}, {ROW_6(4)}};
 #endif
+/* clang-format on */
 #undef TILE
 #undef UP_TO_4
 #undef UP_TO_6
@@ -93,7 +108,8 @@ static TileFn *const tiles[][13] = {{NULL}, {ROW_12(1)}, {ROW_12(2)}, {ROW_8(3)}
 #undef ROW_12
 
 /* All rows of one panel, in tiles of nearly equal height. */
-static void tile_rows(const Block *s, int64_t m, int nv, const double *a, const double *b, double *c, float *out)
+static void tile_rows(const Block *s, int64_t m, int nv, const double *a, const double *b,
+                      double *c, float *out)
 {
     for (int64_t left = m, h; left > 0; left -= h) {
         int64_t count = (left + tallest[nv] - 1) / tallest[nv];

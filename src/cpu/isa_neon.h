@@ -1,4 +1,5 @@
-/* isa_neon.h: what C lacks on vectors of double, for aarch64. See isa_v4.h. A mask is the number of elements. */
+/* isa_neon.h: what C lacks on vectors of double, for aarch64. See isa_v4.h. A mask is the number of
+   elements. */
 #ifndef CPU_ISA_H
 #define CPU_ISA_H
 
@@ -26,14 +27,18 @@ INLINE V load_f32_m(M m, const float *p)
 INLINE void store(double *p, V v) { vst1q_f64(p, v); }
 INLINE void store_m(double *p, M m, V v)
 {
-    if (m >= 2) vst1q_f64(p, v);
-    else if (m == 1) vst1q_lane_f64(p, v, 0);
+    if (m >= 2)
+        vst1q_f64(p, v);
+    else if (m == 1)
+        vst1q_lane_f64(p, v, 0);
 }
 INLINE void store_f32_m(float *p, M m, V v)
 {
     float32x2_t f = vcvt_f32_f64(v);
-    if (m >= 2) vst1_f32(p, f);
-    else if (m == 1) vst1_lane_f32(p, f, 0);
+    if (m >= 2)
+        vst1_f32(p, f);
+    else if (m == 1)
+        vst1_lane_f32(p, f, 0);
 }
 INLINE V splat(double x) { return vdupq_n_f64(x); }
 INLINE V fma_v(V a, V b, V c) { return vfmaq_f64(c, a, b); }

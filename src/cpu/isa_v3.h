@@ -10,11 +10,17 @@ enum { LANES = 4, REGISTERS = 16 };
 typedef __m256d V;
 typedef __m256i M;
 
-INLINE M mask_of(int64_t n) { return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3)); }
+INLINE M mask_of(int64_t n)
+{
+    return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
+}
 INLINE V load(const double *p) { return _mm256_loadu_pd(p); }
 INLINE V load_m(M m, const double *p) { return _mm256_maskload_pd(p, m); }
 INLINE V load_f32(const float *p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }
-INLINE M halves_of(M m) { return _mm256_permutevar8x32_epi32(m, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6)); }
+INLINE M halves_of(M m)
+{
+    return _mm256_permutevar8x32_epi32(m, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6));
+}
 INLINE V load_f32_m(M m, const float *p)
 {
     return _mm256_cvtps_pd(_mm_maskload_ps(p, _mm256_castsi256_si128(halves_of(m))));

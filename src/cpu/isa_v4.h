@@ -1,4 +1,5 @@
-/* isa_v4.h: what C lacks on vectors of double, for x86-64-v4 (AVX-512). isa_v3.h and isa_neon.h say the same for theirs.
+/* isa_v4.h: what C lacks on vectors of double, for x86-64-v4 (AVX-512). isa_v3.h and isa_neon.h say
+   the same for theirs.
 
    A mask selects the first elements; a masked load gives zero elsewhere and touches nothing there. */
 #ifndef CPU_ISA_H
@@ -46,10 +47,12 @@ INLINE void transpose(V r[LANES])
     }
 }
 
-/* r[j] = column j of LANES rows that lie `row` elements apart. Halves are joined by the loads: 16 shuffles in place of 24. */
+/* r[j] = column j of LANES rows that lie `row` elements apart. Halves are joined by the loads: 16
+   shuffles in place of 24. */
 INLINE void load_columns(const double *p, int64_t row, V r[LANES])
 {
-    const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13), high = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+    const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13),
+                  high = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
 #pragma GCC unroll 2
     for (int h = 0; h < 8; h += 4) {
         V s[4];

@@ -114,6 +114,15 @@ static void NAME(powi)(void *o, const void *a, const void *b, const void *c, int
     T *out = o;
     const T *x = a;
     (void)b, (void)c;
+    if (i == 2 || i == 3) {
+        bool cube = i == 3;
+#pragma omp simd
+        for (int64_t k = 0; k < n; k++) {
+            double v = x[k], square = v * v;
+            out[k] = (T)(cube ? v * square : square);
+        }
+        return;
+    }
     for (int64_t start = 0; start < n; start += LENGTH) {
         double power[LENGTH], base[LENGTH];
         int64_t left = n - start < LENGTH ? n - start : LENGTH;

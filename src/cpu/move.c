@@ -28,17 +28,20 @@ typedef uint8_t Word1;
     static void load_##T(char *o, const char *x, int64_t step, int64_t n)                                                       \
     {                                                                                                                           \
         T *out = (T *)o;                                                                                                        \
-        if (step == 0) {                                                                                                        \
-            T v = *(const T *)x;                                                                                                \
-            for (int64_t i = 0; i < n; i++) out[i] = v;                                                                         \
-        } else {                                                                                                                \
-            for (int64_t i = 0; i < n; i++) out[i] = *(const T *)(x + i * step);                                                \
-        }                                                                                                                       \
+        for (int64_t i = 0; i < n; i++) out[i] = *(const T *)(x + i * step);                                                    \
     }                                                                                                                           \
     static void store_##T(char *o, const char *x, int64_t step, int64_t n)                                                      \
     {                                                                                                                           \
         const T *in = (const T *)x;                                                                                             \
         for (int64_t i = 0; i < n; i++) *(T *)(o + i * step) = in[i];                                                           \
+    }                                                                                                                           \
+    static void spread_##T(char *o, const char *x, int64_t step, int64_t rows, int64_t w)                                       \
+    {                                                                                                                           \
+        T *out = (T *)o;                                                                                                        \
+        for (int64_t r = 0; r < rows; r++, x += step, out += w) {                                                               \
+            T v = *(const T *)x;                                                                                                \
+            for (int64_t i = 0; i < w; i++) out[i] = v;                                                                         \
+        }                                                                                                                       \
     }
 RUNS(Word8)
 RUNS(Word4)
@@ -46,8 +49,10 @@ RUNS(Word1)
 #undef RUNS
 
 typedef void Run(char *o, const char *x, int64_t step, int64_t n);
+typedef void Spread(char *o, const char *x, int64_t step, int64_t rows, int64_t w); /* rows of w times one value */
 static Run *loader(int64_t elem) { return elem == 8 ? load_Word8 : elem == 4 ? load_Word4 : load_Word1; }
 static Run *storer(int64_t elem) { return elem == 8 ? store_Word8 : elem == 4 ? store_Word4 : store_Word1; }
+static Spread *spreader(int64_t elem) { return elem == 8 ? spread_Word8 : elem == 4 ? spread_Word4 : spread_Word1; }
 
 /* ---- the position ---- */
 typedef struct {
@@ -78,11 +83,41 @@ static void advance(Position *p, const Move *k, int64_t n)
     }
 }
 
+/* One value per run, repeated: whole runs of a column go together, since a call for each took as long as its stores. */
+static void load_repeated(const Move *k, char *o, const char *x, int64_t e, int64_t n)
+{
+    int last = k->rank - 1;
+    int64_t w = k->dims[last];
+    Spread *spread = spreader(k->elem);
+    Position p;
+    seek(&p, k, e);
+    while (n > 0) {
+        int64_t rows = 1, m = w - p.at[last];
+        if (m > n) m = n;
+        if (m == w && last > 0) {
+            rows = k->dims[last - 1] - p.at[last - 1];
+            if (rows > n / w) rows = n / w;
+        }
+        spread(o, x + p.offset, last > 0 ? k->stride[last - 1] : 0, rows, m);
+        o += rows * m * k->elem;
+        n -= rows * m;
+        if (rows > 1) { /* all but the last run, which may be the end of the column */
+            p.at[last - 1] += rows - 1;
+            p.offset += (rows - 1) * k->stride[last - 1];
+        }
+        advance(&p, k, m);
+    }
+}
+
 void move_load(const Move *k, void *reg, const void *memory, int64_t e, int64_t n)
 {
     char *o = reg;
     const char *x = memory;
     int64_t last = k->dims[k->rank - 1], step = k->stride[k->rank - 1];
+    if (step == 0) {
+        load_repeated(k, o, x, e, n);
+        return;
+    }
     Run *run = loader(k->elem);
     Position p;
     seek(&p, k, e);
@@ -121,7 +156,7 @@ void move_repeat(void *o, const void *x, int64_t period, int64_t total, int64_t 
 {
     char *out = o;
     if (period == 1) {
-        loader(elem)(out, x, 0, total);
+        spreader(elem)(out, x, 0, 1, total);
         return;
     }
     int64_t have = period < total ? period : total;

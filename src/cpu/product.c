@@ -5,7 +5,7 @@
    are (many small ones, each thread packing for itself). No choice changes a bit: an element is one chain whatever is around it. */
 #include "cpu/cpu.h"
 
-enum { FLOPS_PER_NS = 60, PIECE_NS = 10000, LARGE_NS = 100000 };
+enum { PIECE_NS = 10000, LARGE_NS = 100000 };
 
 static Ref ref_matrix(const qb_plan *p, const Mat *m, int64_t elem)
 {
@@ -31,6 +31,13 @@ static bool same_b(const MatMul *m)
 /* Products or rows a task: about PIECE_NS of work. */
 static int64_t per_task(double ns) { return ns >= PIECE_NS ? 1 : (int64_t)(PIECE_NS / ns) + 1; }
 
+/* ns of one row of the result: 60 flops a ns, or where there are few columns the reading of A. */
+static double row_cost(const MatMul *m)
+{
+    double flops = 2.0 * (double)m->n / 60;
+    return (double)m->k * (flops < 0.2 ? 0.2 : flops);
+}
+
 bool product_compile(ProductCode *o, const qb_plan *p, const MatMul *m, Arena *keep, qb_error *err)
 {
     int64_t elem = type_elem(m->dtype), rows = 0;
@@ -39,7 +46,7 @@ bool product_compile(ProductCode *o, const qb_plan *p, const MatMul *m, Arena *k
     if (!o->parts) return error_memory(err, "a compiled product", -1), false;
     for (int d = 0; d < m->rank; d++) o->batch *= m->dims[d];
     for (int i = 0; i < m->n_parts; i++) rows += m->parts[i].m;
-    double row_ns = 2.0 * (double)m->n * (double)m->k / FLOPS_PER_NS, one_ns = row_ns * (double)rows;
+    double row_ns = row_cost(m), one_ns = row_ns * (double)rows;
     o->form = same_b(m) ? BATCH_SHARED : one_ns >= LARGE_NS ? BATCH_SERIAL : BATCH_SPREAD;
     GemmJob g;
     job_sizes(&g, m, &m->parts[0]);

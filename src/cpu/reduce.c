@@ -1,7 +1,8 @@
 /* reduce.c: sums, maxima and minima in the order contract of plan.h. Compiled once per ISA level (-DISA=v3 -march=...).
 
-   The eight lanes of a block are one vector register on one level, two or four on another, and the same additions. A plain array of lanes was tried first; the compiler did not keep it in registers, and it ran 2-4 times slower.
-   The functions are written once, over a load (float64, or float32 widened), which is a constant argument that the compiler inlines.
+   The eight lanes of a block are one vector register on one level, two or four on another, and the same additions. A plain array
+   of lanes was tried first: the compiler did not keep it in registers, and it ran 2-4 times slower. The functions are written
+   once, over a load (float64, or float32 widened), which is a constant argument that the compiler inlines.
 
    Maxima and minima are exact, so any order will do. They compare integer keys that sort as the numbers do, with -0 below +0
    and every NaN at the end that wins. */

@@ -5,6 +5,7 @@
    Promotion: strong floats must agree. Weak values (Python scalars) adopt the strong dtype and are float64 among themselves.
    bool beside a float acts as 0 and 1 of its dtype; beside a weak value it becomes weak float64. */
 #include "ir/ir.h"
+#include <stdio.h>
 
 #define NAME(op) op_table[op].name
 #define SHAPE(t) strchr(TYPE_TEXT(t), '[')
@@ -67,14 +68,13 @@ Val apply_astype(Val x, int dtype)
 
 static void shapes(char *text, size_t size, const Val *x, int n)
 {
-    for (int i = 0; i < n && size > 1; i++) {
-        const char *join = i == 0 ? "" : i + 1 < n ? ", " : " and ";
-        size_t used = strlen(join) + strlen(SHAPE(type_of(x[i])));
-        if (used >= size) break;
-        strcat(strcpy(text, join), SHAPE(type_of(x[i])));
-        text += used;
-        size -= used;
-    }
+    size_t used = 0;
+    for (int i = 0; i < n && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s",
+                                 i == 0      ? ""
+                                 : i + 1 < n ? ", "
+                                             : " and ",
+                                 SHAPE(type_of(x[i])));
 }
 
 /* The common shape of axes [0, rank - skip) counted from the end; the last `skip` axes are not looked at. */
@@ -416,14 +416,11 @@ Val apply_op(Graph *g, int op, const Val *x, int n, const Attr *attr)
                     NAME(op)),
                NONE;
     int arity = op_table[op].arity;
-    if (arity == 255 ? n < 1 : n != arity)
-        return fail(g, QB_ETYPE, "%s takes %d operand%s, not %d", NAME(op),
-                    arity == 255 ? 1 : arity,
-                    arity == 255 ? " or more"
-                    : arity == 1 ? ""
-                                 : "s",
-                    n),
-               NONE;
+    const char *plural = arity == 1 ? "" : "s";
+    if (arity == 255 && n < 1)
+        return fail(g, QB_ETYPE, "%s takes one operand or more", NAME(op)), NONE;
+    if (arity != 255 && n != arity)
+        return fail(g, QB_ETYPE, "%s takes %d operand%s, not %d", NAME(op), arity, plural, n), NONE;
     for (int i = 0; i < n; i++)
         if (x[i].graph != g || x[i].id >= g->n_values)
             return fail(g, QB_EBUG, "%s: operand %d is no value of this graph", NAME(op), i), NONE;

@@ -64,7 +64,12 @@ Val gzeros(Val x) { return glike(x, 0); }
 
 Val grecip(Val x) { return gdiv(glike(x, 1), x); }
 
-Val gtrunc(Val x) { return gwhere(gless(x, gzeros(x)), gceil(x), gfloor(x)); }
+/* Operands that are built are built one after the other: C leaves the order of arguments open, and with it that of nodes. */
+Val gtrunc(Val x)
+{
+    Val negative = gless(x, gzeros(x)), up = gceil(x);
+    return gwhere(negative, up, gfloor(x));
+}
 
 Val gpowi(Val x, int64_t n) { return emit1(OP_powi, x, &(Attr){.i = n}); }
 
@@ -92,7 +97,11 @@ Val gwhere(Val mask, Val a, Val b)
 
 Val gselect0(Val mask, Val a) { return gwhere(mask, a, gzeros(a)); }
 
-Val gmax2(Val x, Val y) { return gwhere(glogical_or(ggreater(x, y), gnot_equal(x, x)), x, y); }
+Val gmax2(Val x, Val y)
+{
+    Val above = ggreater(x, y);
+    return gwhere(glogical_or(above, gnot_equal(x, x)), x, y);
+}
 
 Val gaccumulate(Val a, Val b)
 {

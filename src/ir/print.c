@@ -292,43 +292,48 @@ static void splat_line(Plan *p, Text *t, const Node *n)
 
 static bool compares(int op) { return op_table[op].cls == CLASS_BINARY && op_table[op].to_bool; }
 
+/* What follows the operands: ", axis=0". A reduction of all axes names none. */
+static void arguments(Plan *p, Text *t, const Node *n)
+{
+    const Attr *a = n->attr;
+    bool slices = n->op == OP_slice || n->op == OP_pad_slice;
+    bool axes = strcmp(op_table[n->op].attrs, "axes") == 0;
+    bool all = n->op != OP_transpose && a->n == p->g->types[n->x[0]].rank;
+    if (compares(n->op)) text_add(t, ", kind=%s", op_table[n->op].name);
+    if (n->op == OP_powi) text_add(t, ", %lld", (long long)a->i);
+    if (slices)
+        text_add(t, ", axis=%lld, start=%lld, %s=%lld", (long long)a->i, (long long)a->start,
+                 n->op == OP_slice ? "length" : "total", (long long)a->length);
+    if (slices && a->step != 1) text_add(t, ", step=%lld", (long long)a->step);
+    if (!axes || all) return;
+    if (a->n == 1 && n->op != OP_transpose) {
+        text_add(t, ", axis=%lld", (long long)a->list[0]);
+    } else {
+        text_add(t, ", axes=");
+        list_out(t, a->list, a->n);
+    }
+}
+
 static void line(Plan *p, Text *t, const Node *n)
 {
-    const Graph *g = p->g;
-    const Attr *a = n->attr;
-    const char *name = op_table[n->op].name;
     if (splat(n)) {
         splat_line(p, t, n);
         return;
     }
     begin(p, t, n->first);
     if (n->op == OP_input) {
-        text_add(t, "input[name=%s]", a->name);
+        text_add(t, "input[name=%s]", n->attr->name);
     } else if (n->op == OP_constant) {
         text_add(t, "constant[dense]");
     } else {
-        text_add(t, "%s(", compares(n->op) ? "compare" : name);
+        text_add(t, "%s(", compares(n->op) ? "compare" : op_table[n->op].name);
         for (uint32_t k = 0; k < n->n; k++)
             text_add(t, k ? ", %%%u" : "%%%u", (unsigned)shown(p, n->x[k]));
-        if (compares(n->op))
-            text_add(t, ", kind=%s", name);
-        else if (n->op == OP_powi)
-            text_add(t, ", %lld", (long long)a->i);
-        else if (n->op == OP_slice || n->op == OP_pad_slice)
-            text_add(t, ", axis=%lld, start=%lld, %s=%lld", (long long)a->i, (long long)a->start,
-                     n->op == OP_slice ? "length" : "total", (long long)a->length);
-        else if (n->op == OP_transpose)
-            text_add(t, ", axes="), list_out(t, a->list, a->n);
-        else if (a->n == 1 && strcmp(op_table[n->op].attrs, "axes") == 0 &&
-                 g->types[n->x[0]].rank > 1)
-            text_add(t, ", axis=%lld", (long long)a->list[0]);
-        else if (strcmp(op_table[n->op].attrs, "axes") == 0 && a->n < g->types[n->x[0]].rank)
-            text_add(t, ", axes="), list_out(t, a->list, a->n);
-        if ((n->op == OP_slice || n->op == OP_pad_slice) && a->step != 1)
-            text_add(t, ", step=%lld", (long long)a->step);
-        text_add(t, n->op == OP_concat ? ") axis=%lld" : ")", (long long)a->i);
+        arguments(p, t, n);
+        text_add(t, ")");
+        if (n->op == OP_concat) text_add(t, " axis=%lld", (long long)n->attr->i);
     }
-    end(t, &g->types[n->first]);
+    end(t, &p->g->types[n->first]);
 }
 
 void print_plan_text(Text *t, const Graph *g)

@@ -1,15 +1,18 @@
-/* cache.c: eager ops. An op on host data is a program of one op, compiled once per op, attributes and operand types, and kept.
+/* cache.c: eager ops. An op on host data is a program of one op, compiled once per op,
+   attributes and operand types, and kept.
 
-   Two levels. Each thread has a small table of its own, which it reads without a lock or an atomic: a hit costs the hash of a few
-   words and one comparison. Behind it is one table for all threads, under a lock, of bounded size. Entries are immutable and
-   counted, so one that is evicted lives on in the tables of threads that use it. */
+   Two levels. Each thread has a small table of its own, which it reads without a lock or an
+   atomic: a hit costs the hash of a few words and one comparison. Behind it is one table for all
+   threads, under a lock, of bounded size. Entries are immutable and counted, so one that is
+   evicted lives on in the tables of threads that use it. */
 #include "plan/plan.h"
 #include <pthread.h>
 
 enum {
-    FRONT = 128,             /* entries of a thread */
-    SETS = 1024, WAYS = 4,   /* of the table for all: an entry is in the set of its hash, the oldest of a full set goes */
-    KEY_WORDS = 48           /* a key this long needs no memory */
+    FRONT = 128,   /* entries of a thread */
+    SETS = 1024,   /* of the table for all: an entry is in the set of its hash */
+    WAYS = 4,      /* entries of a set; the oldest of a full one goes */
+    KEY_WORDS = 48 /* a key this long needs no memory */
 };
 
 typedef struct {
@@ -22,21 +25,24 @@ typedef struct {
     atomic_long refs;
     uint64_t hash;
     qb_plan *plan;
-    int64_t bytes;           /* of the result */
+    int64_t bytes; /* of the result */
     int n;
     uint64_t words[];
 } Entry;
 
-typedef struct { Entry *at[FRONT]; long epoch; } Front;
+typedef struct {
+    Entry *at[FRONT];
+    long epoch;
+} Front;
 
 static struct {
     pthread_mutex_t lock;
     Entry *at[SETS][WAYS];
     uint8_t oldest[SETS];
     pthread_once_t once;
-    pthread_key_t key;       /* drops the front of a thread that ends */
+    pthread_key_t key; /* drops the front of a thread that ends */
     bool has_key;
-    atomic_long epoch;       /* counts cache_clear; fronts of older epochs are stale */
+    atomic_long epoch; /* counts cache_clear; fronts of older epochs are stale */
 } cache = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 static _Thread_local Front *front;
 
@@ -55,14 +61,21 @@ static void key_attr(Key *k, const Attr *a)
 {
     uint64_t f;
     memcpy(&f, &a->f, sizeof f);
-    uint64_t words[] = {(uint64_t)a->i, (uint64_t)a->start, (uint64_t)a->length, (uint64_t)a->step, (uint64_t)a->n, a->keepdims, f};
+    uint64_t words[] = {(uint64_t)a->i,
+                        (uint64_t)a->start,
+                        (uint64_t)a->length,
+                        (uint64_t)a->step,
+                        (uint64_t)a->n,
+                        a->keepdims,
+                        f};
     memcpy(&k->words[k->n], words, sizeof words);
     k->n += (int)(sizeof words / sizeof *words);
     for (int i = 0; i < a->n && i < QB_MAX_RANK; i++) k->words[k->n++] = (uint64_t)a->list[i];
 }
 
 /* Everything that the compiled op depends on. */
-static void key_write(Key *k, const Target *t, int op, const Attr *attr, int n, const Type *const *types)
+static void key_write(Key *k, const Target *t, int op, const Attr *attr, int n,
+                      const Type *const *types)
 {
     k->n = 0;
     k->words[k->n++] = (uint64_t)(uintptr_t)t;
@@ -86,7 +99,8 @@ static void key_drop(Key *k)
 
 static bool matches(const Entry *e, const Key *k)
 {
-    return e && e->hash == k->hash && e->n == k->n && memcmp(e->words, k->words, (size_t)k->n * sizeof *k->words) == 0;
+    return e && e->hash == k->hash && e->n == k->n &&
+           memcmp(e->words, k->words, (size_t)k->n * sizeof *k->words) == 0;
 }
 
 static Entry *retain(Entry *e)
@@ -119,7 +133,8 @@ static Graph *graph_of(int op, const Attr *attr, int n, const Type *const *types
     return NULL;
 }
 
-static Entry *compile(const Key *k, const Target *t, int op, const Attr *attr, int n, const Type *const *types, qb_error *err)
+static Entry *compile(const Key *k, const Target *t, int op, const Attr *attr, int n,
+                      const Type *const *types, qb_error *err)
 {
     size_t bytes = sizeof(Entry) + (size_t)k->n * sizeof *k->words;
     Graph *g = graph_of(op, attr, n, types, err);
@@ -196,7 +211,8 @@ static Front *front_now(void)
     return front;
 }
 
-static Entry *fetch(const Key *k, const Target *t, int op, const Attr *attr, int n, const Type *const *types, qb_error *err)
+static Entry *fetch(const Key *k, const Target *t, int op, const Attr *attr, int n,
+                    const Type *const *types, qb_error *err)
 {
     Entry *e = table_find(k);
     if (e) return e;
@@ -205,7 +221,8 @@ static Entry *fetch(const Key *k, const Target *t, int op, const Attr *attr, int
     return e;
 }
 
-static bool run(const Entry *e, const void *const *data, qb_buffer **out, Type *out_type, qb_error *err)
+static bool run(const Entry *e, const void *const *data, qb_buffer **out, Type *out_type,
+                qb_error *err)
 {
     qb_buffer *b = qb_buffer_new(e->bytes, err);
     if (!b) return false;
@@ -216,11 +233,12 @@ static bool run(const Entry *e, const void *const *data, qb_buffer **out, Type *
     return true;
 }
 
-bool cache_eager(const Target *t, int op, const Attr *attr, int n, const Type *const *types, const void *const *data,
-                 qb_buffer **out, Type *out_type, qb_error *err)
+bool cache_eager(const Target *t, int op, const Attr *attr, int n, const Type *const *types,
+                 const void *const *data, qb_buffer **out, Type *out_type, qb_error *err)
 {
     Key k;
-    if (op < 0 || op >= OP_COUNT) return error_set(err, QB_EVALUE, "there is no operation %d", op), false;
+    if (op < 0 || op >= OP_COUNT)
+        return error_set(err, QB_EVALUE, "there is no operation %d", op), false;
     if (op_table[op].cls != CLASS_STRUCT) attr = NULL;
     if (!key_room(&k, n, types, attr, err)) return false;
     key_write(&k, t, op, attr, n, types);

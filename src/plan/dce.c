@@ -1,6 +1,6 @@
-/* dce.c: keep what some output needs.
-   Operands have smaller ids than their node, so one backward walk marks and one forward walk copies. Inputs stay, used or not: they are
-   the program's signature. dce_rewrite is the same walk for passes that copy a node in their own way. */
+/* dce.c: keep what some output needs. Operands have smaller ids than their node, so one backward
+   walk marks and one forward walk copies. Inputs stay, used or not: they are the program's
+   signature. dce_rewrite is the same walk for passes that copy a node in their own way. */
 #include "plan/plan.h"
 
 /* Marks the nodes that an output needs; returns how many there are, inputs included. */
@@ -54,10 +54,13 @@ static void copy(Graph *to, const Graph *g, const bool *live, RewriteNode *rewri
         to->file = n->file;
         to->line = n->line;
         to->scope = n->scope;
-        if (n->results > 1 || n->sub) copy_many(to, n, map);
-        else map[n->first] = rewrite(to, g, n, map);
+        if (n->results > 1 || n->sub)
+            copy_many(to, n, map);
+        else
+            map[n->first] = rewrite(to, g, n, map);
     }
-    for (uint32_t i = 0; i < g->n_outputs && !graph_failed(to); i++) graph_output(to, map[g->outputs[i]]);
+    for (uint32_t i = 0; i < g->n_outputs && !graph_failed(to); i++)
+        graph_output(to, map[g->outputs[i]]);
 }
 
 Graph *dce_rewrite(const Graph *g, RewriteNode *rewrite, qb_error *err)

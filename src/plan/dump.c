@@ -1,13 +1,16 @@
-/* dump.c: plans as text, for people. QUABLA_DUMP=simplify,dce,fuse,memory,steps prints the IR or the steps after a pass:
+/* dump.c: plans as text, for people. QUABLA_DUMP=simplify,dce,fuse,memory,steps prints the IR or
+   the steps after a pass:
 
      3: region 32x16  net.py:12
-        v0 = load in0[16,1]
-        v1 = load work+2048[0,1]
+        v0 = load in0[16,1] : f64
+        v1 = load work+2048[0,1] : f64
         v2 = add v0, v1
         store v2 to work+0[16,1]
-     4: matmul 32x16 of 32x16 and 16x16, in 2 parts
+     4: matmul f64 n=16 k=16  net.py:13
+        m=32: work+4096[16,1] = work+0[16,1] x in1[16,1]
 
-   A store to work+0[16,1] writes element (i, j) at work + 0 bytes + (16 i + j) elements; ...@3 starts at element 3. */
+   A store to work+0[16,1] writes element (i, j) at work + 0 bytes + (16 i + j) elements; ...@3
+   starts at element 3. */
 #include "plan/plan.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,10 +34,13 @@ static void numbers(Text *t, int n, const int64_t *x, const char *between)
 
 static void memory(Text *t, const Slot *slots, int slot)
 {
-    static const char *const kinds[] = {[SLOT_INPUT] = "in", [SLOT_OUTPUT] = "out", [SLOT_CONST] = "const"};
+    static const char *const kinds[] = {
+        [SLOT_INPUT] = "in", [SLOT_OUTPUT] = "out", [SLOT_CONST] = "const"};
     const Slot *s = &slots[slot];
-    if (s->kind == SLOT_WORK) text_add(t, "work+%lld", (long long)s->offset);
-    else text_add(t, "%s%d", kinds[s->kind], (int)s->index);
+    if (s->kind == SLOT_WORK)
+        text_add(t, "work+%lld", (long long)s->offset);
+    else
+        text_add(t, "%s%d", kinds[s->kind], (int)s->index);
 }
 
 static void access(Text *t, const Slot *slots, const Access *a, int rank)
@@ -63,14 +69,16 @@ static void region(Text *t, const Region *r)
     numbers(t, r->rank, r->dims, "x");
     if (r->rank == 0) text_add(t, "scalar");
     if (r->form != REDUCE_NONE)
-        text_add(t, ", reduces %s dims, split %d", r->form == REDUCE_LEADING ? "leading" : "trailing", r->split);
+        text_add(t, ", reduces %s dims, split %d",
+                 r->form == REDUCE_LEADING ? "leading" : "trailing", r->split);
 }
 
 static void region_body(Text *t, const Slot *slots, const Region *r)
 {
     for (int i = 0; i < r->n_loads; i++) {
         text_add(t, "     v%d = ", i);
-        if (r->loads[i].splat) text_number(t, r->loads[i].value);
+        if (r->loads[i].splat)
+            text_number(t, r->loads[i].value);
         else {
             text_add(t, "load ");
             access(t, slots, &r->loads[i].at, r->rank);
@@ -122,12 +130,16 @@ static void matmul_body(Text *t, const Slot *slots, const MatMul *m)
 static void step_text(Text *t, const Slot *slots, int number, const Step *s)
 {
     text_add(t, "%3d: ", number);
-    if (s->kind == STEP_REGION) region(t, &s->region);
-    else matmul(t, &s->matmul);
+    if (s->kind == STEP_REGION)
+        region(t, &s->region);
+    else
+        matmul(t, &s->matmul);
     if (s->file) text_add(t, "  %s:%u", s->file, (unsigned)s->line);
     text_add(t, "\n");
-    if (s->kind == STEP_REGION) region_body(t, slots, &s->region);
-    else matmul_body(t, slots, &s->matmul);
+    if (s->kind == STEP_REGION)
+        region_body(t, slots, &s->region);
+    else
+        matmul_body(t, slots, &s->matmul);
 }
 
 void dump_steps(Text *t, const qb_plan *p)

@@ -1,17 +1,26 @@
-/* fuse.c: what runs together. Elementwise nodes, reductions and copies are items; items of one depth and one shape that have something
-   in common (a value of the cluster, a load, a concat that they write to) form a cluster, and region.c makes regions of it. Reading
-   the same scalar is nothing in common; but scalars themselves are cheaper together. */
+/* fuse.c: what runs together. Elementwise nodes, reductions and copies are items; items of one
+   depth and one shape that have something in common (a value of the cluster, a load, a concat
+   that they write to) form a cluster, and region.c makes regions of it. Reading the same scalar
+   is nothing in common; but scalars themselves are cheaper together. */
 #include "plan/plan.h"
 
-typedef struct { int32_t depth, item; } Group;               /* items of one depth and shape; item shows the shape */
-typedef struct { int32_t group, item; Id id; } Link;         /* the first item of a group that has to do with id */
+typedef struct {
+    int32_t depth, item;
+} Group; /* items of one depth and shape; item shows the shape */
+typedef struct {
+    int32_t group, item;
+    Id id;
+} Link; /* the first item of a group that has to do with id */
 typedef struct {
     Draft *d;
-    Item *items; int n_items, cap_items;
-    Group *groups; int n_groups, cap_groups;
-    Link *links; int n_links, cap_links;
+    Item *items;
+    int n_items, cap_items;
+    Group *groups;
+    int n_groups, cap_groups;
+    Link *links;
+    int n_links, cap_links;
     HashIndex group_index, link_index;
-    int32_t *root;                                           /* union-find over items */
+    int32_t *root; /* union-find over items */
 } Fuse;
 
 /* ---- items, in order of ids ---- */
@@ -23,12 +32,17 @@ static bool add(Fuse *f, ItemKind kind, Id value, int depth, Id parent, const Sp
     if (!items || (to && !keep)) return false;
     if (to) *keep = *to;
     f->items = items;
-    items[f->n_items++] =
-        (Item){.kind = (uint8_t)kind, .value = value, .depth = depth, .parent = parent, .next = -1, .to = keep};
+    items[f->n_items++] = (Item){.kind = (uint8_t)kind,
+                                 .value = value,
+                                 .depth = depth,
+                                 .parent = parent,
+                                 .next = -1,
+                                 .to = keep};
     return true;
 }
 
-/* Parts that nobody makes in place are copied. */
+/* Parts that nobody makes in place are copied: from memory as late as the last part is made, so
+   that the whole lives shortly. */
 static bool add_parts(Fuse *f, const Node *n)
 {
     Draft *d = f->d;
@@ -39,7 +53,8 @@ static bool add_parts(Fuse *f, const Node *n)
         bool placed = d->place[base] && d->place[base]->parent == n->first;
         if (!placed) {
             if (!place_part(d, n, x, start, &to)) return false;
-            if (!add(f, ITEM_STORE, x, depth_part(d, n, x), n->first, &to)) return false;
+            int depth = d->same[x] != NO_ID ? d->depth[d->same[x]] : d->depth[n->first];
+            if (!add(f, ITEM_STORE, x, depth, n->first, &to)) return false;
         }
         start += d->g->types[x].dims[n->attr->i];
     }
@@ -61,7 +76,8 @@ static bool add_copy(Fuse *f, const Node *n)
     Spot spot, to;
     if (!place_spot(d, n->first, &spot)) return false;
     to = spot; /* the copy runs over the operand's shape */
-    if (!view_reshape(t, spot.stride, x, to.stride)) return plan_fail(d, QB_EBUG, "reshape: a copy to where no strides lead");
+    if (!view_reshape(t, spot.stride, x, to.stride))
+        return plan_fail(d, QB_EBUG, "reshape: a copy to where no strides lead");
     Id parent = d->place[n->first] ? d->place[n->first]->parent : NO_ID;
     return add(f, ITEM_STORE, n->x[0], d->depth[n->first], parent, &to);
 }
@@ -109,8 +125,10 @@ static void join(Fuse *f, int32_t a, int32_t b)
 {
     a = find(f, a);
     b = find(f, b);
-    if (a < b) f->root[b] = a;
-    else f->root[a] = b;
+    if (a < b)
+        f->root[b] = a;
+    else
+        f->root[a] = b;
 }
 
 /* The group of an item; -1 when out of memory. */
@@ -121,16 +139,19 @@ static int group_of(Fuse *f, int32_t item)
     uint64_t hash = hash_mix((uint64_t)depth, (uint64_t)rank);
     for (int i = 0; i < rank; i++) hash = hash_mix(hash, (uint64_t)dims[i]);
     uint32_t at = HASH_START;
-    for (uint32_t id = hash_next(&f->group_index, hash, &at); id != UINT32_MAX; id = hash_next(&f->group_index, hash, &at)) {
+    for (uint32_t id = hash_next(&f->group_index, hash, &at); id != UINT32_MAX;
+         id = hash_next(&f->group_index, hash, &at)) {
         const Group *g = &f->groups[id];
-        if (g->depth != depth || view_strip(shape_of(f, &f->items[g->item]), other) != rank) continue;
+        if (g->depth != depth || view_strip(shape_of(f, &f->items[g->item]), other) != rank)
+            continue;
         if (memcmp(dims, other, (size_t)rank * sizeof *dims) == 0) return (int)id;
     }
     Group *groups = plan_grow(f->d, f->groups, f->n_groups, &f->cap_groups, sizeof *groups);
     if (!groups) return -1;
     f->groups = groups;
     groups[f->n_groups] = (Group){.depth = depth, .item = item};
-    if (!hash_add(&f->group_index, hash, (uint32_t)f->n_groups)) return error_memory(f->d->err, "a plan", -1), -1;
+    if (!hash_add(&f->group_index, hash, (uint32_t)f->n_groups))
+        return error_memory(f->d->err, "a plan", -1), -1;
     return f->n_groups++;
 }
 
@@ -139,7 +160,8 @@ static bool link(Fuse *f, int group, int32_t item, Id id)
 {
     uint64_t hash = hash_mix(hash_mix(7, (uint64_t)group), id);
     uint32_t at = HASH_START;
-    for (uint32_t l = hash_next(&f->link_index, hash, &at); l != UINT32_MAX; l = hash_next(&f->link_index, hash, &at)) {
+    for (uint32_t l = hash_next(&f->link_index, hash, &at); l != UINT32_MAX;
+         l = hash_next(&f->link_index, hash, &at)) {
         if (f->links[l].group != group || f->links[l].id != id) continue;
         join(f, item, f->links[l].item);
         return true;
@@ -148,7 +170,8 @@ static bool link(Fuse *f, int group, int32_t item, Id id)
     if (!links) return false;
     f->links = links;
     links[f->n_links] = (Link){.group = group, .item = item, .id = id};
-    if (!hash_add(&f->link_index, hash, (uint32_t)f->n_links)) return error_memory(f->d->err, "a plan", -1), false;
+    if (!hash_add(&f->link_index, hash, (uint32_t)f->n_links))
+        return error_memory(f->d->err, "a plan", -1), false;
     f->n_links++;
     return true;
 }
@@ -174,7 +197,8 @@ static bool link_item(Fuse *f, int32_t i)
     if (group < 0) return false;
     if (view_strip(shape_of(f, it), dims) == 0) return join(f, i, f->groups[group].item), true;
     if (it->kind == ITEM_STORE)
-        return link_read(f, group, i, it->value) && (it->parent == NO_ID || link(f, group, i, it->parent));
+        return link_read(f, group, i, it->value) &&
+               (it->parent == NO_ID || link(f, group, i, it->parent));
     const Node *n = &g->nodes[g->def[it->value]];
     for (uint32_t k = 0; k < n->n; k++)
         if (!link_read(f, group, i, n->x[k])) return false;

@@ -1,16 +1,20 @@
-/* memory.c: where values live. Inputs, outputs and constants have their own memory; everything else gets an offset in one workspace,
-   from its first writer to its last reader. An elementwise result takes over the memory of an operand that dies there, under the rule
-   that plan.h states (canonical accesses only). Blocks are multiples of 64 bytes, best fit. */
+/* memory.c: where values live. Inputs, outputs and constants have their own memory; everything
+   else gets an offset in one workspace, from its first writer to its last reader. An elementwise
+   result takes over the memory of an operand that dies there, under the rule that plan.h states
+   (canonical accesses only). Blocks are multiples of 64 bytes, best fit. */
 #include "plan/plan.h"
 
 enum { ALIGN = 64 };
 
-typedef struct { int64_t offset, size; } Block;
+typedef struct {
+    int64_t offset, size;
+} Block;
 typedef struct {
     Draft *d;
-    int32_t *first, *last;           /* per slot: the jobs between which it lives */
-    bool *taken;                     /* per slot: somebody took over its memory */
-    Block *gaps; int n_gaps, cap_gaps; /* free blocks below `top`, by offset */
+    int32_t *first, *last; /* per slot: the jobs between which it lives */
+    bool *taken;           /* per slot: somebody took over its memory */
+    Block *gaps;
+    int n_gaps, cap_gaps; /* free blocks below `top`, by offset */
     int64_t top;
 } Memory;
 
@@ -30,11 +34,15 @@ static int add_slot(Draft *d, Slot slot)
 static int add_const(Draft *d, qb_buffer *b, int dtype)
 {
     qb_plan *p = d->p;
-    qb_buffer **consts = b ? plan_grow(d, p->consts, p->n_consts, &d->cap_consts, sizeof *consts) : NULL;
+    qb_buffer **consts =
+        b ? plan_grow(d, p->consts, p->n_consts, &d->cap_consts, sizeof *consts) : NULL;
     if (!consts) return qb_buffer_release(b), -1;
     p->consts = consts;
     consts[p->n_consts++] = b;
-    return add_slot(d, (Slot){.kind = SLOT_CONST, .dtype = (uint8_t)dtype, .index = p->n_consts - 1, .bytes = b->bytes});
+    return add_slot(d, (Slot){.kind = SLOT_CONST,
+                              .dtype = (uint8_t)dtype,
+                              .index = p->n_consts - 1,
+                              .bytes = b->bytes});
 }
 
 /* One element for all: a matmul reads it with strides of 0. */
@@ -54,9 +62,14 @@ int memory_slot(Draft *d, Id v)
 {
     const Type *t = &d->g->types[v];
     if (d->slot[v] >= 0) return d->slot[v];
-    if (d->made[v] == MADE_SPLAT) d->slot[v] = add_splat(d, v);
-    else if (d->made[v] == MADE_LEAF) d->slot[v] = add_const(d, qb_buffer_retain(d->g->nodes[d->g->def[v]].attr->buffer), t->dtype);
-    else d->slot[v] = add_slot(d, (Slot){.kind = SLOT_WORK, .dtype = t->dtype, .index = -1, .bytes = type_bytes(t)});
+    if (d->made[v] == MADE_SPLAT)
+        d->slot[v] = add_splat(d, v);
+    else if (d->made[v] == MADE_LEAF)
+        d->slot[v] =
+            add_const(d, qb_buffer_retain(d->g->nodes[d->g->def[v]].attr->buffer), t->dtype);
+    else
+        d->slot[v] = add_slot(
+            d, (Slot){.kind = SLOT_WORK, .dtype = t->dtype, .index = -1, .bytes = type_bytes(t)});
     return d->slot[v];
 }
 
@@ -68,13 +81,20 @@ bool memory_open(Draft *d)
     for (Id v = 0; v < g->n_values; v++) d->slot[v] = -1;
     for (uint32_t i = 0; i < g->n_inputs; i++) {
         const Type *t = &g->types[g->inputs[i]];
-        int s = add_slot(d, (Slot){.kind = SLOT_INPUT, .dtype = t->dtype, .index = (int32_t)i, .bytes = type_bytes(t)});
+        int s = add_slot(d, (Slot){.kind = SLOT_INPUT,
+                                   .dtype = t->dtype,
+                                   .index = (int32_t)i,
+                                   .bytes = type_bytes(t)});
         if (s < 0) return false;
         d->slot[g->inputs[i]] = s;
     }
     for (uint32_t i = 0; i < g->n_outputs; i++) {
         const Type *t = &g->types[g->outputs[i]];
-        if (add_slot(d, (Slot){.kind = SLOT_OUTPUT, .dtype = t->dtype, .index = (int32_t)i, .bytes = type_bytes(t)}) < 0) return false;
+        if (add_slot(d, (Slot){.kind = SLOT_OUTPUT,
+                               .dtype = t->dtype,
+                               .index = (int32_t)i,
+                               .bytes = type_bytes(t)}) < 0)
+            return false;
     }
     return true;
 }
@@ -176,7 +196,9 @@ static bool canonical(const Region *r, const Access *a, const Slot *slot)
 static bool only_canonical(const Region *r, const Slot *slots, int s)
 {
     for (int i = 0; i < r->n_loads; i++)
-        if (!r->loads[i].splat && r->loads[i].at.slot == s && !canonical(r, &r->loads[i].at, &slots[s])) return false;
+        if (!r->loads[i].splat && r->loads[i].at.slot == s &&
+            !canonical(r, &r->loads[i].at, &slots[s]))
+            return false;
     for (int i = 0; i < r->n_stores; i++)
         if (r->stores[i].at.slot == s && !canonical(r, &r->stores[i].at, &slots[s])) return false;
     for (int i = 0; i < r->n_reduces; i++)
@@ -184,7 +206,8 @@ static bool only_canonical(const Region *r, const Slot *slots, int s)
     return true;
 }
 
-/* An operand of the region that dies at this job and whose memory the store to slot s may take over; -1. */
+/* An operand of the region that dies at this job and whose memory the store to slot s may take
+   over; -1. */
 static int dying(const Memory *m, int job, int s)
 {
     const Slot *slots = m->d->p->slots;
@@ -192,8 +215,12 @@ static int dying(const Memory *m, int job, int s)
     if (!only_canonical(r, slots, s)) return -1;
     for (int i = 0; i < r->n_loads; i++) {
         int l = r->loads[i].splat ? -1 : r->loads[i].at.slot;
-        if (l < 0 || slots[l].kind != SLOT_WORK || m->last[l] != job || m->first[l] == job || m->taken[l]) continue;
-        if (slots[l].bytes != slots[s].bytes || type_elem(slots[l].dtype) != type_elem(slots[s].dtype)) continue;
+        if (l < 0 || slots[l].kind != SLOT_WORK || m->last[l] != job || m->first[l] == job ||
+            m->taken[l])
+            continue;
+        if (slots[l].bytes != slots[s].bytes ||
+            type_elem(slots[l].dtype) != type_elem(slots[s].dtype))
+            continue;
         if (only_canonical(r, slots, l)) return l;
     }
     return -1;
@@ -236,7 +263,9 @@ bool memory_run(Draft *d)
     if (!find_lives(&m)) return false;
     for (int j = 0; j < d->n_jobs; j++) {
         const Job *job = d->jobs[j];
-        if (!place_writes(&m, j) || !free_dead(&m, &job->reads, j) || !free_dead(&m, &job->writes, j)) return false;
+        if (!place_writes(&m, j) || !free_dead(&m, &job->reads, j) ||
+            !free_dead(&m, &job->writes, j))
+            return false;
     }
     d->p->work_bytes = m.top;
     return true;

@@ -1,9 +1,11 @@
-/* merge.c: matmul steps. Products of one depth that share their right operand become one step with several parts, so that W is packed
-   once for the value, its derivatives and their reverse. Never along k, which would change bits. Batch axes that can be
-   walked as rows become rows: [B,m,k] x [k,n] is one product of B*m rows. */
+/* merge.c: matmul steps. Products of one depth that share their right operand become one step
+   with several parts, so that W is packed once for the value, its derivatives and their reverse.
+   Never along k, which would change bits. Batch axes that can be walked as rows become rows:
+   [B,m,k] x [k,n] is one product of B*m rows. */
 #include "plan/plan.h"
 
-/* Strides of the last two dims and of the batch. A dim of length 1 gets the stride that a row-major matrix has there. */
+/* Strides of the last two dims and of the batch. A dim of length 1 gets the stride that a
+   row-major matrix has there. */
 static void mat_of(const Type *t, int slot, int64_t offset, const int64_t *stride, Mat *out)
 {
     int rank = t->rank;
@@ -36,15 +38,18 @@ static void drop_batch(MatMul *m, int i)
     m->rank--;
 }
 
-/* Batch dims go away where they are 1, where they are more rows, or where two can be walked as one. */
+/* Batch dims go away where they are 1, where they are more rows, or where two can be walked as
+   one. */
 static void collapse(MatMul *m)
 {
     MatPart *p = &m->parts[0];
     for (int i = m->rank - 1; i >= 0; i--)
         if (m->dims[i] == 1) drop_batch(m, i);
     for (int i = m->rank - 1; i >= 0 && m->b.batch[i] == 0; i--) {
-        if (p->m == 1) p->a.row = p->a.batch[i], p->c.row = p->c.batch[i];
-        else if (p->a.batch[i] != p->m * p->a.row || p->c.batch[i] != p->m * p->c.row) break;
+        if (p->m == 1)
+            p->a.row = p->a.batch[i], p->c.row = p->c.batch[i];
+        else if (p->a.batch[i] != p->m * p->a.row || p->c.batch[i] != p->m * p->c.row)
+            break;
         p->m *= m->dims[i];
         drop_batch(m, i);
     }
@@ -62,7 +67,11 @@ static bool matmul_of(Draft *d, const Node *n, MatMul *m)
 {
     const Type *a = &d->g->types[n->x[0]], *c = &d->g->types[n->first];
     Spot spot;
-    *m = (MatMul){.n = c->dims[c->rank - 1], .k = a->dims[a->rank - 1], .rank = c->rank - 2, .dtype = c->dtype, .n_parts = 1};
+    *m = (MatMul){.n = c->dims[c->rank - 1],
+                  .k = a->dims[a->rank - 1],
+                  .rank = c->rank - 2,
+                  .dtype = c->dtype,
+                  .n_parts = 1};
     m->parts = plan_keep(d, 1, sizeof *m->parts);
     if (!m->parts || !place_spot(d, n->first, &spot)) return false;
     m->parts[0].m = c->dims[c->rank - 2];
@@ -75,16 +84,19 @@ static bool matmul_of(Draft *d, const Node *n, MatMul *m)
 
 static bool same_right(const MatMul *a, const MatMul *b)
 {
-    return a->rank == 0 && b->rank == 0 && a->n == b->n && a->k == b->k && a->dtype == b->dtype && a->b.slot == b->b.slot &&
-           a->b.offset == b->b.offset && a->b.row == b->b.row && a->b.col == b->b.col;
+    return a->rank == 0 && b->rank == 0 && a->n == b->n && a->k == b->k && a->dtype == b->dtype &&
+           a->b.slot == b->b.slot && a->b.offset == b->b.offset && a->b.row == b->b.row &&
+           a->b.col == b->b.col;
 }
 
 /* An earlier job of this depth that has the same right operand. */
 static Job *find(const Draft *d, const HashIndex *index, uint64_t hash, const MatMul *m, int depth)
 {
     uint32_t at = HASH_START;
-    for (uint32_t id = hash_next(index, hash, &at); id != UINT32_MAX; id = hash_next(index, hash, &at))
-        if (d->jobs[id]->depth == depth && same_right(&d->jobs[id]->step.matmul, m)) return d->jobs[id];
+    for (uint32_t id = hash_next(index, hash, &at); id != UINT32_MAX;
+         id = hash_next(index, hash, &at))
+        if (d->jobs[id]->depth == depth && same_right(&d->jobs[id]->step.matmul, m))
+            return d->jobs[id];
     return NULL;
 }
 
@@ -107,7 +119,9 @@ static bool add_product(Draft *d, const Node *n, HashIndex *index)
     MatMul m;
     int depth = d->depth[n->first];
     if (!matmul_of(d, n, &m)) return false;
-    uint64_t hash = hash_mix(hash_mix(hash_mix((uint64_t)depth, (uint64_t)m.b.slot), (uint64_t)m.b.offset), (uint64_t)m.b.row);
+    uint64_t hash =
+        hash_mix(hash_mix(hash_mix((uint64_t)depth, (uint64_t)m.b.slot), (uint64_t)m.b.offset),
+                 (uint64_t)m.b.row);
     Job *job = m.rank == 0 ? find(d, index, hash, &m, depth) : NULL;
     if (job) {
         if (!add_part(d, job, &m)) return false;
@@ -118,11 +132,13 @@ static bool add_product(Draft *d, const Node *n, HashIndex *index)
         job->room = 1;
         job->step.file = n->file;
         job->step.line = n->line;
-        if (!hash_add(index, hash, (uint32_t)d->n_jobs - 1)) return error_memory(d->err, "a plan", -1), false;
+        if (!hash_add(index, hash, (uint32_t)d->n_jobs - 1))
+            return error_memory(d->err, "a plan", -1), false;
     }
     const Place *place = d->place[n->first];
     return plan_note(d, &job->reads, m.b.slot) && plan_note(d, &job->reads, m.parts[0].a.slot) &&
-           plan_note(d, &job->writes, m.parts[0].c.slot) && (!place || place_fills(d, place->parent, job));
+           plan_note(d, &job->writes, m.parts[0].c.slot) &&
+           (!place || place_fills(d, place->parent, job));
 }
 
 bool merge_run(Draft *d)
@@ -130,7 +146,8 @@ bool merge_run(Draft *d)
     HashIndex index = {0};
     bool ok = true;
     for (uint32_t i = 0; ok && i < d->g->n_nodes; i++)
-        if (d->made[d->g->nodes[i].first] == MADE_MATMUL) ok = add_product(d, &d->g->nodes[i], &index);
+        if (d->made[d->g->nodes[i].first] == MADE_MATMUL)
+            ok = add_product(d, &d->g->nodes[i], &index);
     hash_free(&index);
     return ok;
 }

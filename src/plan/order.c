@@ -1,26 +1,34 @@
-/* order.c: the order in which jobs run. Among the jobs whose operands are there, the one that frees most memory (less what it newly
-   needs) runs next: results are consumed while they are in cache, and the workspace stays small. Ties go to the smaller depth, then to the
-   earlier job, so the order is a function of the program. */
+/* order.c: the order in which jobs run. Among the jobs whose operands are there, the one that
+   frees most memory (less what it newly needs) runs next: results are consumed while they are in
+   cache, and the workspace stays small. Ties go to the smaller depth, then to the earlier job,
+   so the order is a function of the program. */
 #include "plan/plan.h"
 
-typedef struct { int64_t score; int32_t depth, job; } Entry;
+typedef struct {
+    int64_t score;
+    int32_t depth, job;
+} Entry;
 typedef struct {
     Draft *d;
-    int32_t *first, *reader;         /* jobs that read slot s: reader[first[s]] .. reader[first[s + 1]] */
-    int32_t *readers, *writers;      /* per slot: how many have yet to run */
-    bool *started;                   /* per slot: somebody has written to it */
-    int32_t *waits;                  /* per job: slots that it reads and that are not complete */
+    int32_t *first, *reader; /* jobs that read slot s: reader[first[s]] .. reader[first[s + 1]] */
+    int32_t *readers, *writers; /* per slot: how many have yet to run */
+    bool *started;              /* per slot: somebody has written to it */
+    int32_t *waits;             /* per job: slots that it reads and that are not complete */
     bool *done;
-    Entry *heap; int n_heap, cap_heap;
-    Job **order; int n_order;
+    Entry *heap;
+    int n_heap, cap_heap;
+    Job **order;
+    int n_order;
 } Order;
 
 static bool idle(const Job *j)
 {
-    return j->step.kind == STEP_REGION && j->step.region.n_stores == 0 && j->step.region.n_reduces == 0;
+    return j->step.kind == STEP_REGION && j->step.region.n_stores == 0 &&
+           j->step.region.n_reduces == 0;
 }
 
-/* ---- a heap of ready jobs; an entry may be out of date, then the job has a better one or is done ---- */
+/* ---- a heap of ready jobs; an entry may be out of date, then the job has a better one or is
+   done ---- */
 
 static bool before(const Entry *a, const Entry *b)
 {
@@ -127,7 +135,9 @@ static bool count(Order *o)
     o->waits = plan_alloc(d, d->n_jobs, sizeof *o->waits);
     o->done = plan_alloc(d, d->n_jobs, sizeof *o->done);
     o->order = plan_alloc(d, d->n_jobs, sizeof *o->order);
-    if (!o->first || !o->readers || !o->writers || !o->started || !o->waits || !o->done || !o->order) return false;
+    if (!o->first || !o->readers || !o->writers || !o->started || !o->waits || !o->done ||
+        !o->order)
+        return false;
     for (int j = 0; j < d->n_jobs; j++) {
         const Job *job = d->jobs[j];
         if (job->fill || idle(job)) continue;

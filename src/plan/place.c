@@ -1,8 +1,10 @@
-/* place.c: which values are made in the memory of another. A result that is the whole of an output is written to the output; the parts of
-   a concat or pad_slice are written where they belong by whoever makes them. What cannot (an operand with other readers, an input, a
-   view) is copied by a region.
+/* place.c: which values are made in the memory of another. A result that is the whole of an
+   output is written to the output; the parts of a concat or pad_slice are written where they
+   belong by whoever makes them. What cannot (an operand with other readers, an input, a view) is
+   copied by a region.
 
-   Parts are settled from the last node to the first, so that an outer concat has its place before an inner one asks for it. */
+   Parts are settled from the last node to the first, so that an outer concat has its place
+   before an inner one asks for it. */
 #include "plan/plan.h"
 
 static void count_uses(const Draft *d)
@@ -30,18 +32,28 @@ bool place_spot(Draft *d, Id v, Spot *out)
     const Place *p = d->place[v];
     out->slot = memory_slot(d, p ? p->at.base : v);
     out->offset = p ? p->at.offset : 0;
-    if (p) memcpy(out->stride, p->at.stride, sizeof out->stride);
-    else view_rows(&d->g->types[v], out->stride);
+    if (p)
+        memcpy(out->stride, p->at.stride, sizeof out->stride);
+    else
+        view_rows(&d->g->types[v], out->stride);
     return out->slot >= 0;
 }
 
-/* Where operand x of n belongs, which starts at element `start` of n's axis, in the memory that n's result is in. */
+void place_access(const Type *t, const Spot *spot, Access *out)
+{
+    *out = (Access){.slot = spot->slot, .offset = spot->offset};
+    view_squeeze(t, spot->stride, out->stride);
+}
+
+/* Where operand x of n belongs, which starts at element `start` of n's axis, in the memory that
+   n's result is in. */
 static void part_of(const Draft *d, const Node *n, Id x, int64_t start, View *out)
 {
     const Graph *g = d->g;
     const Place *p = d->place[n->first];
     int axis = (int)n->attr->i;
-    if (p) *out = p->at;
+    if (p)
+        *out = p->at;
     else {
         *out = (View){.base = n->first};
         view_rows(&g->types[n->first], out->stride);
@@ -70,14 +82,18 @@ static bool settle(Draft *d, const Node *n, Id x, int64_t start)
     Id v = x;
     View part;
     part_of(d, n, x, start, &part);
-    while (d->uses[v] == 1 && d->made[v] == MADE_VIEW && g->nodes[g->def[v]].op == OP_reshape) v = g->nodes[g->def[v]].x[0];
+    while (d->uses[v] == 1 && d->made[v] == MADE_VIEW && g->nodes[g->def[v]].op == OP_reshape)
+        v = g->nodes[g->def[v]].x[0];
     if (d->uses[v] != 1 || !made_by_step(d, v)) return true;
     const Type *t = &g->types[v];
     View at = part;
     if (!view_reshape(&g->types[x], part.stride, t, at.stride)) return true;
-    if (d->made[v] == MADE_MATMUL && t->dims[t->rank - 1] > 1 && at.stride[t->rank - 1] != 1) return true;
+    if (d->made[v] == MADE_MATMUL && t->dims[t->rank - 1] > 1 && at.stride[t->rank - 1] != 1)
+        return true;
     int64_t source[QB_MAX_RANK]; /* a copy runs over the shape of what it copies */
-    if (d->made[v] == MADE_COPY && !view_reshape(t, at.stride, &g->types[g->nodes[g->def[v]].x[0]], source)) return true;
+    if (d->made[v] == MADE_COPY &&
+        !view_reshape(t, at.stride, &g->types[g->nodes[g->def[v]].x[0]], source))
+        return true;
     Place *p = plan_alloc(d, 1, sizeof *p);
     if (!p) return false;
     p->at = at;
@@ -89,7 +105,8 @@ static bool settle(Draft *d, const Node *n, Id x, int64_t start)
 bool place_fills(Draft *d, Id parent, Job *job)
 {
     while (parent != NO_ID) {
-        if (d->made[parent] == MADE_PAD && !plan_note(d, &job->fills, d->fill[parent])) return false;
+        if (d->made[parent] == MADE_PAD && !plan_note(d, &job->fills, d->fill[parent]))
+            return false;
         parent = d->place[parent] ? d->place[parent]->parent : NO_ID;
     }
     return true;

@@ -2,15 +2,16 @@
 
      simplify, dce   graph -> graph
      absorb          view.c    which values are views, and the strides
-     place           place.c   which values are made in the memory of an output, a concat, a pad_slice
+     place           place.c   which values are made in the memory of an output or a concat
      depth           depth.c   when each value can be made, which ones are stored
-     fuse            fuse.c    clusters of elementwise nodes, reductions and copies; region.c makes jobs of them
+     fuse            fuse.c    clusters of elementwise nodes, reductions, copies; then region.c
      merge           merge.c   matmul jobs
+     finish          finish.c  stores of what others read; unused work goes; dims collapse
      order           order.c   jobs in the order in which they run
      memory          memory.c  offsets in the workspace
 
-   What the passes hand on is the Draft of plan.h. It lives in one scratch arena; the plan keeps nothing of it, and nothing of
-   the graph but a reference for as_text(). */
+   What the passes hand on is the Draft of plan.h. It lives in one scratch arena; the plan keeps
+   nothing of it, and nothing of the graph but a reference for as_text(). */
 #include "plan/plan.h"
 
 /* ---- memory of the draft ---- */
@@ -151,7 +152,7 @@ static Graph *optimize(const Graph *g, qb_error *err)
 static bool compile(Draft *d, const Graph *source)
 {
     if (!view_absorb(d) || !memory_open(d) || !place_run(d) || !depth_run(d)) return false;
-    if (!fuse_run(d) || !merge_run(d) || !region_finish(d)) return false;
+    if (!fuse_run(d) || !merge_run(d) || !finish_run(d)) return false;
     dump_draft("fuse", d);
     if (!order_run(d) || !memory_run(d)) return false;
     if (!keep_types(d, source) || !keep_steps(d) || !keep_slots(d)) return false;

@@ -196,6 +196,7 @@ bool view_reshape(const Type *from, const int64_t *stride, const Type *to, int64
 /* ---- place.c: which values are made in the memory of an output, a concat or a pad_slice ---- */
 bool place_run(Draft *d);
 bool place_spot(Draft *d, Id v, Spot *out);           /* where v is stored, over its own dims */
+void place_access(const Type *t, const Spot *spot, Access *out); /* the same over the dims that are not 1 */
 int64_t place_start(const Node *n);                   /* where the first operand of a concat or pad_slice goes, along its axis */
 bool place_part(Draft *d, const Node *n, Id x, int64_t start, Spot *out); /* where operand x, which starts there, goes */
 bool place_fills(Draft *d, Id parent, Job *job);      /* job writes a part of parent (NO_ID: of nothing): the fills that come first */
@@ -203,7 +204,6 @@ bool place_fills(Draft *d, Id parent, Job *job);      /* job writes a part of pa
 /* ---- depth.c: the depth at which each value is made, and which values are stored ---- */
 bool depth_run(Draft *d);
 int depth_ready(const Draft *d, Id base);             /* of a step that reads base from memory */
-int depth_part(const Draft *d, const Node *n, Id x);  /* of the step that writes operand x of a concat or pad_slice */
 
 /* ---- fuse.c: elementwise nodes, reductions and copies become clusters; region.c: a cluster becomes regions ---- */
 bool fuse_run(Draft *d);
@@ -211,11 +211,12 @@ bool region_open(Draft *d);
 bool region_cluster(Draft *d, Item *items, int first);            /* items are linked by next, in order of ids */
 bool region_permuted(Draft *d, Id reduce, int depth);             /* a reduction over dims in the middle: a region of its own */
 int region_fill(Draft *d, Id pad);                                /* the job that zeroes it; -1 */
-bool region_finish(Draft *d);                                     /* stores of what others read; dims collapsed */
 ReduceForm region_form(const Type *t, const Attr *attr, int *split); /* REDUCE_NONE: neither leading nor trailing */
 
-/* ---- merge.c: matmul steps; order.c: jobs in the order in which they run; memory.c: slots and their offsets ---- */
+/* ---- merge.c: matmul steps; finish.c: stores of what others read, dims collapsed; order.c: the order in which jobs run;
+        memory.c: slots and their offsets ---- */
 bool merge_run(Draft *d);
+bool finish_run(Draft *d);
 bool order_run(Draft *d);
 bool memory_open(Draft *d);                                        /* slots of inputs and outputs */
 int memory_slot(Draft *d, Id v);                                  /* -1 when out of memory */

@@ -1,20 +1,23 @@
-/* region.c: a cluster becomes regions. Items are taken in order of ids; each resolves what it reads to a value of the open region: an
-   instruction that is there already, a load, or a cheap value computed again. A region that grows too large is closed and the next one
-   goes on; what it still needs from the earlier ones is then loaded, and they store it (region_finish).
+/* region.c: a cluster becomes regions. Items are taken in order of ids; each resolves what it
+   reads to a value of the open region: an instruction that is there already, a load, or a cheap
+   value computed again. A region that grows too large is closed and the next one goes on; what
+   it still needs from the earlier ones is then loaded, and they store it (finish.c).
 
-   Reductions of a region all reduce the same group of dims, so those of another form follow in regions of their own. */
+   Reductions of a region all reduce the same group of dims, so those of another form follow in
+   regions of their own. */
 #include "plan/plan.h"
 
 enum {
-    MAX_INSTRS = 200,        /* per region: beyond, a tile's values leave the first-level cache */
+    MAX_INSTRS = 200, /* per region: beyond, a tile's values leave the first-level cache */
     MAX_LOADS = 24,
-    INSTR_BASE = 1 << 24     /* while a region is open, instruction i is value INSTR_BASE + i */
+    MAX_COPIES = 64,     /* stores to memory that is not a value's own */
+    INSTR_BASE = 1 << 24 /* while a region is open, instruction i is value INSTR_BASE + i */
 };
 
 struct RegionDraft {
-    Job *job;                /* NULL: none is open */
-    int32_t number;          /* of the open region; seen[v] == number: local[v] is v's value in it */
-    int32_t *seen, *local;   /* per value of the graph */
+    Job *job;              /* NULL: none is open */
+    int32_t number;        /* of the open region; seen[v] == number: local[v] is v's value in it */
+    int32_t *seen, *local; /* per value of the graph */
     int cap_loads, cap_instrs, cap_values, cap_stores, cap_reduces;
 };
 
@@ -29,15 +32,18 @@ bool region_open(Draft *d)
 
 ReduceForm region_form(const Type *t, const Attr *attr, int *split)
 {
-    int kept = 0, reduced = 0, kept_first = 0, reduced_first = 0; /* kept dims before any reduced one, and the reverse */
+    int kept = 0, reduced = 0, kept_first = 0,
+        reduced_first = 0; /* kept dims before any reduced one, and the reverse */
     for (int i = 0, k = 0; i < t->rank; i++) {
         bool gone = k < attr->n && attr->list[k] == i;
         k += gone;
         if (t->dims[i] == 1) continue;
         if (gone && !kept) reduced_first++;
         if (!gone && !reduced) kept_first++;
-        if (gone) reduced++;
-        else kept++;
+        if (gone)
+            reduced++;
+        else
+            kept++;
     }
     *split = kept_first;
     if (kept_first == kept) return REDUCE_TRAILING;
@@ -64,7 +70,10 @@ static Region *begin(Draft *d, int rank, const int64_t *dims, int depth)
     return r;
 }
 
-static int32_t final_id(const Region *r, int32_t id) { return id >= INSTR_BASE ? r->n_loads + id - INSTR_BASE : id; }
+static int32_t final_id(const Region *r, int32_t id)
+{
+    return id >= INSTR_BASE ? r->n_loads + id - INSTR_BASE : id;
+}
 
 /* Now that the number of loads is known, values get their ids. */
 static void end(Draft *d)
@@ -83,7 +92,9 @@ static void end(Draft *d)
 
 static bool same_load(const Region *r, const Load *a, const Load *b)
 {
-    if (a->splat || b->splat) return a->splat && b->splat && a->dtype == b->dtype && memcmp(&a->value, &b->value, sizeof a->value) == 0;
+    if (a->splat || b->splat)
+        return a->splat && b->splat && a->dtype == b->dtype &&
+               memcmp(&a->value, &b->value, sizeof a->value) == 0;
     return a->at.slot == b->at.slot && a->at.offset == b->at.offset &&
            memcmp(a->at.stride, b->at.stride, (size_t)r->rank * sizeof *a->at.stride) == 0;
 }
@@ -91,8 +102,10 @@ static bool same_load(const Region *r, const Load *a, const Load *b)
 static bool add_load(Draft *d, const Load *load, int32_t *out)
 {
     Region *r = region_of(d);
-    for (*out = 0; *out < r->n_loads; ++*out)
-        if (same_load(r, &r->loads[*out], load)) return true;
+    int32_t i = 0;
+    while (i < r->n_loads && !same_load(r, &r->loads[i], load)) i++;
+    *out = i;
+    if (i < r->n_loads) return true;
     Load *loads = plan_grow(d, r->loads, r->n_loads, &d->open->cap_loads, sizeof *loads);
     if (!loads) return false;
     r->loads = loads;
@@ -147,14 +160,17 @@ static bool add_instr(Draft *d, const Node *n, Id made, int32_t *out)
     Region *r = region_of(d);
     Instr *instrs = plan_grow(d, r->instrs, r->n_instrs, &o->cap_instrs, sizeof *instrs);
     if (instrs) r->instrs = instrs;
-    Id *values = instrs ? plan_grow(d, o->job->values, r->n_instrs, &o->cap_values, sizeof *values) : NULL;
+    Id *values =
+        instrs ? plan_grow(d, o->job->values, r->n_instrs, &o->cap_values, sizeof *values) : NULL;
     if (!values) return false;
     o->job->values = values;
     values[r->n_instrs] = made;
     instrs[r->n_instrs] = (Instr){.op = n->op,
                                   .in = g->types[n->x[n->op == OP_where]].dtype,
                                   .out = g->types[n->first].dtype,
-                                  .a = x[0], .b = x[1], .c = x[2],
+                                  .a = x[0],
+                                  .b = x[1],
+                                  .c = x[2],
                                   .i = n->op == OP_powi ? n->attr->i : 0};
     *out = INSTR_BASE + r->n_instrs++;
     o->seen[n->first] = o->number;
@@ -162,26 +178,21 @@ static bool add_instr(Draft *d, const Node *n, Id made, int32_t *out)
     return true;
 }
 
-static void spot_access(const Type *t, const Spot *spot, Access *out)
-{
-    *out = (Access){.slot = spot->slot, .offset = spot->offset};
-    view_squeeze(t, spot->stride, out->stride);
-}
-
 static bool add_store(Draft *d, const Item *it)
 {
     Region *r = region_of(d);
-    int32_t value;
+    int32_t value = -1;
     if (!resolve(d, it->value, &value)) return false;
     Store *stores = plan_grow(d, r->stores, r->n_stores, &d->open->cap_stores, sizeof *stores);
     if (!stores) return false;
     r->stores = stores;
     stores[r->n_stores].value = value;
-    spot_access(&d->g->types[it->value], it->to, &stores[r->n_stores++].at);
+    place_access(&d->g->types[it->value], it->to, &stores[r->n_stores++].at);
     return place_fills(d, it->parent, d->open->job);
 }
 
-/* Strides of a reduction's result over its operand's dims that are not 1; order[i] is where dim i is in the iteration. */
+/* Strides of a reduction's result over its operand's dims that are not 1; order[i] is where dim
+   i is in the iteration. */
 static bool reduce_access(Draft *d, const Node *n, const int *order, Access *out)
 {
     const Type *x = &d->g->types[n->x[0]];
@@ -200,7 +211,8 @@ static bool reduce_access(Draft *d, const Node *n, const int *order, Access *out
 static bool add_reduce(Draft *d, const Node *n, int32_t value, const int *order)
 {
     Region *r = region_of(d);
-    Reduce *reduces = plan_grow(d, r->reduces, r->n_reduces, &d->open->cap_reduces, sizeof *reduces);
+    Reduce *reduces =
+        plan_grow(d, r->reduces, r->n_reduces, &d->open->cap_reduces, sizeof *reduces);
     if (!reduces) return false;
     r->reduces = reduces;
     reduces[r->n_reduces].value = value;
@@ -211,7 +223,10 @@ static bool add_reduce(Draft *d, const Node *n, int32_t value, const int *order)
 
 /* ---- clusters ---- */
 
-static const Node *node_made(const Draft *d, const Item *it) { return &d->g->nodes[d->g->def[it->value]]; }
+static const Node *node_made(const Draft *d, const Item *it)
+{
+    return &d->g->nodes[d->g->def[it->value]];
+}
 
 static const Type *item_type(const Draft *d, const Item *it)
 {
@@ -228,7 +243,7 @@ static bool add_item(Draft *d, const Item *it)
     static const int in_order[QB_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const Node *n = node_made(d, it);
     Step *step = &d->open->job->step;
-    int32_t value;
+    int32_t value = -1;
     if (n->line) step->file = n->file, step->line = n->line;
     if (it->kind == ITEM_STORE) return add_store(d, it);
     if (it->kind == ITEM_INSTR) return add_instr(d, n, n->first, &value);
@@ -250,14 +265,17 @@ static int new_loads(const Draft *d, const Item *it)
     return count;
 }
 
-/* Makes sure that a region is open that has room for the item, and whose reductions are of its form. */
+/* Makes sure that a region is open that has room for the item, and whose reductions are of its
+   form. */
 static bool prepare(Draft *d, const Item *it)
 {
     if (d->open->job) {
         const Region *r = region_of(d);
         int split = r->split;
-        bool fits = r->n_instrs < MAX_INSTRS && r->n_loads + new_loads(d, it) <= MAX_LOADS;
-        if (it->kind == ITEM_REDUCE && r->n_reduces) fits &= item_form(d, it, &split) == r->form && split == r->split;
+        bool fits = r->n_instrs < MAX_INSTRS && r->n_stores < MAX_COPIES &&
+                    r->n_loads + new_loads(d, it) <= MAX_LOADS;
+        if (it->kind == ITEM_REDUCE && r->n_reduces)
+            fits &= item_form(d, it, &split) == r->form && split == r->split;
         if (fits) return true;
         end(d);
     }
@@ -268,7 +286,8 @@ static bool prepare(Draft *d, const Item *it)
 
 bool region_cluster(Draft *d, Item *items, int first)
 {
-    ReduceForm form = REDUCE_NONE; /* of the reductions that stay with the instructions: the first one's */
+    ReduceForm form =
+        REDUCE_NONE; /* of the reductions that stay with the instructions: the first one's */
     int split = 0, other_split;
     bool others = false;
     for (int i = first; i >= 0; i = items[i].next) {
@@ -299,7 +318,7 @@ bool region_permuted(Draft *d, Id reduce, int depth)
     const Node *n = &d->g->nodes[d->g->def[reduce]];
     const Type *t = &d->g->types[n->x[0]];
     int64_t own[QB_MAX_RANK], dims[QB_MAX_RANK], stride[QB_MAX_RANK];
-    int order[QB_MAX_RANK], rank = view_strip(t, own), to = 0, split = 0;
+    int order[QB_MAX_RANK] = {0}, rank = view_strip(t, own), to = 0, split = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (int i = 0, k = 0, dim = 0; i < t->rank; i++) {
             bool gone = k < n->attr->n && n->attr->list[k] == i;
@@ -311,7 +330,7 @@ bool region_permuted(Draft *d, Id reduce, int depth)
         if (pass == 0) split = to;
     }
     Region *r = begin(d, rank, dims, depth);
-    int32_t value;
+    int32_t value = -1;
     if (!r || !load_value(d, n->x[0], &value)) return false;
     if (!r->loads[value].splat) {
         memcpy(stride, r->loads[value].at.stride, sizeof stride);
@@ -336,145 +355,15 @@ int region_fill(Draft *d, Id pad)
     Region *r = begin(d, rank, dims, d->depth[pad]);
     Load zero = {.dtype = t->dtype, .splat = true, .at.slot = -1};
     Spot spot;
-    int32_t value;
+    int32_t value = -1;
     if (!r || !place_spot(d, pad, &spot) || !add_load(d, &zero, &value)) return -1;
     r->stores = plan_grow(d, NULL, 0, &d->open->cap_stores, sizeof *r->stores);
     if (!r->stores) return -1;
     r->stores[r->n_stores++].value = value;
-    spot_access(t, &spot, &r->stores[0].at);
+    place_access(t, &spot, &r->stores[0].at);
     d->open->job->fill = true;
     d->open->job->step.file = n->file;
     d->open->job->step.line = n->line;
     end(d);
     return job;
-}
-
-/* ---- finish ---- */
-
-/* Stores of the values that somebody reads from memory, after those that were asked for. */
-static bool add_stores(Draft *d, Job *job)
-{
-    Region *r = &job->step.region;
-    for (int i = 0; i < r->n_instrs; i++) {
-        Id v = job->values[i];
-        Spot spot;
-        if (v == NO_ID || !d->stored[v]) continue;
-        Store *stores = plan_grow(d, r->stores, r->n_stores, &job->room, sizeof *stores);
-        if (!stores || !place_spot(d, v, &spot)) return false;
-        r->stores = stores;
-        stores[r->n_stores].value = r->n_loads + i;
-        spot_access(&d->g->types[v], &spot, &stores[r->n_stores++].at);
-        if (d->place[v] && !place_fills(d, d->place[v]->parent, job)) return false;
-    }
-    return true;
-}
-
-/* Values that are only computed again elsewhere leave instructions here that nobody uses: drop them and their loads. */
-static bool prune(Draft *d, Region *r)
-{
-    int n = r->n_loads + r->n_instrs, loads = 0, instrs = 0;
-    int32_t *id = plan_alloc(d, n + 1, sizeof *id) /* 0: unused; then the new id */, next = 0;
-    if (!id) return false;
-    id++; /* so that id[-1] is the unused operand's */
-    for (int i = 0; i < r->n_stores; i++) id[r->stores[i].value] = 1;
-    for (int i = 0; i < r->n_reduces; i++) id[r->reduces[i].value] = 1;
-    for (int i = r->n_instrs - 1; i >= 0; i--) {
-        const Instr *in = &r->instrs[i];
-        if (id[r->n_loads + i]) id[in->a] = id[in->b] = id[in->c] = 1;
-    }
-    id[-1] = -1;
-    for (int i = 0; i < n; i++) {
-        if (!id[i]) continue;
-        id[i] = next++;
-        if (i < r->n_loads) r->loads[loads++] = r->loads[i];
-        else r->instrs[instrs++] = r->instrs[i - r->n_loads];
-    }
-    r->n_loads = loads;
-    r->n_instrs = instrs;
-    for (int i = 0; i < instrs; i++) {
-        r->instrs[i].a = id[r->instrs[i].a];
-        r->instrs[i].b = id[r->instrs[i].b];
-        r->instrs[i].c = id[r->instrs[i].c];
-    }
-    for (int i = 0; i < r->n_stores; i++) r->stores[i].value = id[r->stores[i].value];
-    for (int i = 0; i < r->n_reduces; i++) r->reduces[i].value = id[r->reduces[i].value];
-    return true;
-}
-
-static bool one_run(const Access *a, int i, int64_t length) { return a->stride[i] == a->stride[i + 1] * length; }
-
-/* Can dims i and i + 1 be walked as one by every access? */
-static bool joinable(const Region *r, int i)
-{
-    int64_t length = r->dims[i + 1];
-    if (r->form != REDUCE_NONE && i + 1 == r->split) return false;
-    for (int k = 0; k < r->n_loads; k++)
-        if (!r->loads[k].splat && !one_run(&r->loads[k].at, i, length)) return false;
-    for (int k = 0; k < r->n_stores; k++)
-        if (!one_run(&r->stores[k].at, i, length)) return false;
-    for (int k = 0; k < r->n_reduces; k++)
-        if (!one_run(&r->reduces[k].at, i, length)) return false;
-    return true;
-}
-
-static void drop_stride(Access *a, int i, int rank)
-{
-    memmove(&a->stride[i], &a->stride[i + 1], (size_t)(rank - i - 1) * sizeof *a->stride);
-    a->stride[rank - 1] = 0;
-}
-
-static void collapse(Region *r)
-{
-    for (int i = r->rank - 2; i >= 0; i--) {
-        if (!joinable(r, i)) continue;
-        for (int k = 0; k < r->n_loads; k++) drop_stride(&r->loads[k].at, i, r->rank);
-        for (int k = 0; k < r->n_stores; k++) drop_stride(&r->stores[k].at, i, r->rank);
-        for (int k = 0; k < r->n_reduces; k++) drop_stride(&r->reduces[k].at, i, r->rank);
-        r->dims[i] *= r->dims[i + 1];
-        memmove(&r->dims[i + 1], &r->dims[i + 2], (size_t)(r->rank - i - 2) * sizeof *r->dims);
-        if (r->form != REDUCE_NONE && r->split > i) r->split--;
-        r->rank--;
-    }
-}
-
-static bool note_memory(Draft *d, Job *job)
-{
-    const Region *r = &job->step.region;
-    for (int i = 0; i < r->n_loads; i++)
-        if (!r->loads[i].splat && !plan_note(d, &job->reads, r->loads[i].at.slot)) return false;
-    for (int i = 0; i < r->n_stores; i++)
-        if (!plan_note(d, &job->writes, r->stores[i].at.slot)) return false;
-    for (int i = 0; i < r->n_reduces; i++)
-        if (!plan_note(d, &job->writes, r->reduces[i].at.slot)) return false;
-    return true;
-}
-
-static bool keep_arrays(Draft *d, Region *r)
-{
-    Load *loads = plan_keep(d, r->n_loads, sizeof *loads);
-    Instr *instrs = plan_keep(d, r->n_instrs, sizeof *instrs);
-    Store *stores = plan_keep(d, r->n_stores, sizeof *stores);
-    Reduce *reduces = plan_keep(d, r->n_reduces, sizeof *reduces);
-    if (!loads || !instrs || !stores || !reduces) return false;
-    if (r->n_loads) memcpy(loads, r->loads, (size_t)r->n_loads * sizeof *loads);
-    if (r->n_instrs) memcpy(instrs, r->instrs, (size_t)r->n_instrs * sizeof *instrs);
-    if (r->n_stores) memcpy(stores, r->stores, (size_t)r->n_stores * sizeof *stores);
-    if (r->n_reduces) memcpy(reduces, r->reduces, (size_t)r->n_reduces * sizeof *reduces);
-    r->loads = loads;
-    r->instrs = instrs;
-    r->stores = stores;
-    r->reduces = reduces;
-    return true;
-}
-
-bool region_finish(Draft *d)
-{
-    for (int i = 0; i < d->n_jobs; i++) {
-        Job *job = d->jobs[i];
-        if (job->step.kind != STEP_REGION) continue;
-        if (!add_stores(d, job) || !prune(d, &job->step.region)) return false;
-        collapse(&job->step.region);
-        if (!note_memory(d, job) || !keep_arrays(d, &job->step.region)) return false;
-    }
-    return true;
 }

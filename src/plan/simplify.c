@@ -1,14 +1,17 @@
-/* simplify.c: rewrites that wait until a program is whole. Emit has folded what it saw; here derivatives are done, so markers for
-   them go (stop_gradient, weak flags), larger constants are worth computing, and work can move below a broadcast.
+/* simplify.c: rewrites that wait until a program is whole. Emit has folded what it saw; here
+   derivatives are done, so markers for them go (stop_gradient, weak flags), larger constants are
+   worth computing, and work can move below a broadcast.
 
-   The law is fold.c's: no rewrite changes a bit of any result, NaN payloads and the sign of zero included. */
+   The law is fold.c's: no rewrite changes a bit of any result, NaN payloads and the sign of zero
+   included. */
 #include "plan/plan.h"
 
 enum {
-    DENSE_LIMIT = 1 << 16,   /* elements of a constant that is computed here rather than in every run */
-    WORK_LIMIT = 1 << 20,    /* steps of that computation: scalar code, about 10 ns each */
-    SINK_SIZE = 4096,        /* a broadcast result this large is worth a step of its own for its source */
-    SINK_RATIO = 8
+    DENSE_LIMIT = 1 << 16, /* elements of a constant that is computed here, not in every run */
+    WORK_LIMIT = 1 << 20,  /* steps of that computation: scalar code, about 10 ns each */
+    VIEWS_LIMIT = 8,       /* views between a constant and its reader */
+    SINK_SIZE = 4096,      /* a broadcast this large is worth a step of its own for its source */
+    SINK_RATIO = 8         /* which is smaller by this factor at least */
 };
 
 static Val operand(Val v, int i) { return graph_val(v.graph, node_of(v)->x[i]); }
@@ -28,21 +31,38 @@ static int64_t work_of(const Graph *g, const Node *n)
     return mem_mul(type_size(&g->types[n->first]), a->dims[a->rank - 1], &work) ? work : -1;
 }
 
+static bool is_view(int op)
+{
+    return op == OP_broadcast || op == OP_reshape || op == OP_transpose || op == OP_slice;
+}
+
+/* A constant, or a view of one within a few steps. */
+static bool is_constant(Val v)
+{
+    for (int i = 0; i < VIEWS_LIMIT && is_view(node_of(v)->op); i++) v = operand(v, 0);
+    return node_of(v)->op == OP_constant;
+}
+
 static bool all_constant(const Node *n, const Val *map)
 {
     for (uint32_t k = 0; k < n->n; k++)
-        if (node_of(map[n->x[k]])->op != OP_constant) return false;
+        if (!is_constant(map[n->x[k]])) return false;
     return n->n > 0;
 }
 
-/* Data of a constant of node n's operands; a splat is written out into a buffer of its own. */
+/* Row-major data of such a value; a splat and a view are written out. */
 static qb_buffer *data_of(Val v, qb_error *err)
 {
     const Node *n = node_of(v);
     if (n->attr->buffer) return qb_buffer_retain(n->attr->buffer);
+    qb_buffer *x = n->n ? data_of(operand(v, 0), err) : NULL;
+    if (n->n && !x) return NULL;
     qb_buffer *b = qb_buffer_new(type_bytes(type_of(v)), err);
+    const void *from = x ? x->data : NULL;
     void *to = b ? b->data : NULL;
-    if (b && value_node(v.graph, n, NULL, &to, err)) return b;
+    bool ok = b && value_node(v.graph, n, &from, &to, err);
+    qb_buffer_release(x);
+    if (ok) return b;
     qb_buffer_release(b);
     return NULL;
 }
@@ -60,18 +80,21 @@ static Val compute(Graph *g, const Graph *from, const Node *n, const Val *map)
         if (ok) p[k] = x[k]->data;
     }
     Val v = NONE;
-    if (!ok) fail(g, QB_EMEMORY, "out of memory for a constant of %s", TYPE_TEXT(t));
-    else if (value_node(from, n, p, &out->data, &g->error)) v = gdense(g, t, out);
+    if (!ok)
+        fail(g, QB_EMEMORY, "out of memory for a constant of %s", TYPE_TEXT(t));
+    else if (value_node(from, n, p, &out->data, &g->error))
+        v = gdense(g, t, out);
     for (uint32_t k = 0; x && k < n->n; k++) qb_buffer_release(x[k]);
     mem_free(x);
     qb_buffer_release(out);
     return v;
 }
 
-/* Views of constants stay views: they cost nothing, and a broadcast would only make the constant larger. */
+/* Views of constants stay views: they cost nothing, and a broadcast would only make the constant
+   larger. */
 static bool worth_computing(const Graph *g, const Node *n)
 {
-    if (n->op == OP_broadcast || n->op == OP_reshape || n->op == OP_transpose || n->op == OP_slice) return false;
+    if (is_view(n->op)) return false;
     int64_t work = work_of(g, n);
     return type_size(&g->types[n->first]) <= DENSE_LIMIT && work >= 0 && work <= WORK_LIMIT;
 }
@@ -120,30 +143,56 @@ static Val sink(Graph *g, const Graph *from, const Node *n, const Val *map)
 
 /* ---- one op at a time; NONE: nothing to do ---- */
 
-static Val stop_gradient(Val x, const Node *n) { return (void)n, x; }
+static Val stop_gradient(const Val *x, const Node *n)
+{
+    (void)n;
+    return x[0];
+}
 
 /* Weak or strong is of no account to a plan. */
-static Val cast(Val x, const Node *n) { return type_of(x)->dtype == n->attr->i ? x : NONE; }
+static Val cast(const Val *x, const Node *n)
+{
+    return type_of(x[0])->dtype == n->attr->i ? x[0] : NONE;
+}
+
+/* (x + x) * -1 is x * -2, as derivatives of squares have it: doubling is exact, and overflows
+   where the result does. */
+static Val mul(const Val *x, const Node *n)
+{
+    (void)n;
+    for (int i = 0; i < 2; i++) {
+        double c;
+        const Node *sum = node_of(x[1 - i]);
+        if (!const_splat(x[i], &c) || c != -1 || sum->op != OP_add || sum->x[0] != sum->x[1])
+            continue;
+        Val minus_two = glike(x[i], -2);
+        return gmul(operand(x[1 - i], 0), minus_two);
+    }
+    return NONE;
+}
 
 /* The largest of one element is that element, but for NaN, which a reduction makes canonical. */
-static Val extreme(Val x, const Node *n)
+static Val extreme(const Val *x, const Node *n)
 {
-    const Type *t = type_of(x);
+    const Type *t = type_of(x[0]);
     int64_t dims[QB_MAX_RANK];
     int rank = 0;
     for (int i = 0, k = 0; i < t->rank; i++) {
         bool reduced = k < n->attr->n && n->attr->list[k] == i;
         if (reduced && t->dims[i] != 1) return NONE;
-        if (reduced) k++;
-        else dims[rank++] = t->dims[i];
+        if (reduced)
+            k++;
+        else
+            dims[rank++] = t->dims[i];
     }
-    return greshape(gwhere(gequal(x, x), x, glike(x, __builtin_nan(""))), rank, dims);
+    Val number = gequal(x[0], x[0]), nan = glike(x[0], __builtin_nan(""));
+    return greshape(gwhere(number, x[0], nan), rank, dims);
 }
 
 /* Moving an axis of length 1 moves no element. */
-static Val transpose(Val x, const Node *n)
+static Val transpose(const Val *x, const Node *n)
 {
-    const Type *t = type_of(x);
+    const Type *t = type_of(x[0]);
     int64_t dims[QB_MAX_RANK], last = -1;
     for (int i = 0; i < t->rank; i++) {
         int64_t axis = n->attr->list[i];
@@ -152,26 +201,32 @@ static Val transpose(Val x, const Node *n)
         if (axis < last) return NONE;
         last = axis;
     }
-    return greshape(x, t->rank, dims);
+    return greshape(x[0], t->rank, dims);
 }
 
-static Val (*const rules[OP_COUNT])(Val x, const Node *n) = {
-    [OP_stop_gradient] = stop_gradient, [OP_cast] = cast, [OP_max] = extreme, [OP_min] = extreme, [OP_transpose] = transpose,
+typedef Val Rewrite(const Val *x, const Node *n);
+static Rewrite *const rules[OP_COUNT] = {
+    [OP_stop_gradient] = stop_gradient,
+    [OP_cast] = cast,
+    [OP_mul] = mul,
+    [OP_max] = extreme,
+    [OP_min] = extreme,
+    [OP_transpose] = transpose,
 };
 
 static Val rewrite(Graph *to, const Graph *from, const Node *n, const Val *map)
 {
-    for (uint32_t k = 0; k < n->n; k++)
+    Val v = NONE, x[2] = {NONE, NONE};
+    for (uint32_t k = 0; k < n->n; k++) {
         if (val_none(map[n->x[k]])) return NONE;
-    Val v = rules[n->op] ? rules[n->op](map[n->x[0]], n) : NONE;
+        if (k < 2) x[k] = map[n->x[k]];
+    }
+    if (rules[n->op]) v = rules[n->op](x, n);
     if (val_none(v) && op_elementwise(n->op)) v = sink(to, from, n, map);
     if (!val_none(v) || graph_failed(to)) return v;
-    if (all_constant(n, map) && worth_computing(from, n)) {
-        v = dce_copy(to, from, n, map); /* splats and small ones fold here */
-        if (val_none(v) || node_of(v)->op == OP_constant) return v;
-        return compute(to, from, n, map);
-    }
-    return dce_copy(to, from, n, map);
+    v = dce_copy(to, from, n, map); /* splats and small constants fold here */
+    if (val_none(v) || node_of(v)->op == OP_constant || !all_constant(n, map)) return v;
+    return worth_computing(from, n) ? compute(to, from, n, map) : v;
 }
 
 Graph *simplify_run(const Graph *g, qb_error *err) { return dce_rewrite(g, rewrite, err); }

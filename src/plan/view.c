@@ -1,7 +1,9 @@
-/* view.c: the absorb pass. Broadcasts, transposes, slices and reshapes are no work: they are another way to step through the memory
-   of a base value. A reshape that no strides can express (of a transposed matrix, say) is a copy.
+/* view.c: the absorb pass. Broadcasts, transposes, slices and reshapes are no work: they are
+   another way to step through the memory of a base value. A reshape that no strides can express
+   (of a transposed matrix, say) is a copy.
 
-   Strides of dims of length 1 are 0 throughout, so that two ways to reach the same elements compare equal. */
+   Strides of dims of length 1 are 0 throughout, so that two ways to reach the same elements
+   compare equal. */
 #include "plan/plan.h"
 
 void view_rows(const Type *t, int64_t *stride)
@@ -28,19 +30,22 @@ void view_squeeze(const Type *t, const int64_t *stride, int64_t *out)
         if (t->dims[i] != 1) out[rank++] = stride[i];
 }
 
-/* Both shapes are cut into the shortest groups of equal size. A group can be re-cut when its old dims are one run of
-   memory: each stride is the next one's stride times length. */
+/* Both shapes are cut into the shortest groups of equal size. A group can be re-cut when its old
+   dims are one run of memory: each stride is the next one's stride times length. */
 bool view_reshape(const Type *from, const int64_t *stride, const Type *to, int64_t *out)
 {
-    int64_t od[QB_MAX_RANK], os[QB_MAX_RANK], nd[QB_MAX_RANK], ns[QB_MAX_RANK];
+    int64_t od[QB_MAX_RANK] = {0}, os[QB_MAX_RANK] = {0}, nd[QB_MAX_RANK] = {0},
+            ns[QB_MAX_RANK] = {0};
     int no = view_strip(from, od), nn = view_strip(to, nd), i = 0, j = 0;
     view_squeeze(from, stride, os);
     while (i < no && j < nn) {
         int i0 = i, j0 = j;
         int64_t a = od[i], b = nd[j];
         while (a != b) {
-            if (a < b) a *= od[++i];
-            else b *= nd[++j];
+            if (a < b)
+                a *= od[++i];
+            else
+                b *= nd[++j];
         }
         for (int k = i0; k < i; k++)
             if (os[k] != od[k + 1] * os[k + 1]) return false;
@@ -63,8 +68,10 @@ void view_of(const Draft *d, Id v, View *out)
     }
     out->base = v;
     out->offset = 0;
-    if (d->made[v] == MADE_SPLAT) memset(out->stride, 0, sizeof out->stride);
-    else view_rows(&d->g->types[v], out->stride);
+    if (d->made[v] == MADE_SPLAT)
+        memset(out->stride, 0, sizeof out->stride);
+    else
+        view_rows(&d->g->types[v], out->stride);
 }
 
 bool view_whole(const Draft *d, Id v, Id *base)
@@ -95,7 +102,8 @@ static bool step_through(const Draft *d, const Node *n, const View *x, View *out
         return true;
     case OP_slice:
         out->offset += n->attr->start * x->stride[n->attr->i];
-        out->stride[n->attr->i] = to->dims[n->attr->i] == 1 ? 0 : n->attr->step * x->stride[n->attr->i];
+        out->stride[n->attr->i] =
+            to->dims[n->attr->i] == 1 ? 0 : n->attr->step * x->stride[n->attr->i];
         return true;
     default: return view_reshape(from, x->stride, to, out->stride);
     }
@@ -117,15 +125,22 @@ static bool absorb(Draft *d, const Node *n)
     return true;
 }
 
-/* How the structural ops are made; -1: the plan has no lowering. Elementwise ops are instructions. */
+/* How the structural ops are made; -1: the plan has no lowering. Elementwise ops are
+   instructions. */
 static int made_by(const Graph *g, const Node *n)
 {
     double value;
     switch (n->op) {
     case OP_input: return MADE_LEAF;
     case OP_constant: return const_splat(graph_val(g, n->first), &value) ? MADE_SPLAT : MADE_LEAF;
-    case OP_broadcast: case OP_reshape: case OP_transpose: case OP_slice: return MADE_VIEW;
-    case OP_sum: case OP_mean: case OP_max: case OP_min: return MADE_REDUCE;
+    case OP_broadcast:
+    case OP_reshape:
+    case OP_transpose:
+    case OP_slice: return MADE_VIEW;
+    case OP_sum:
+    case OP_mean:
+    case OP_max:
+    case OP_min: return MADE_REDUCE;
     case OP_matmul: return MADE_MATMUL;
     case OP_concat: return MADE_CONCAT;
     case OP_pad_slice: return MADE_PAD;
@@ -142,7 +157,9 @@ bool view_absorb(Draft *d)
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         const Node *n = &g->nodes[i];
         int made = made_by(g, n);
-        if (made < 0) return plan_fail(d, QB_EUNSUPPORTED, "%s: plans have no such operation yet", op_table[n->op].name);
+        if (made < 0)
+            return plan_fail(d, QB_EUNSUPPORTED, "%s: plans have no such operation yet",
+                             op_table[n->op].name);
         d->made[n->first] = (uint8_t)made;
         if (made == MADE_VIEW && !absorb(d, n)) return false;
     }

@@ -1,4 +1,5 @@
-/* random_graph.h: random programs of every op, with small shapes, for tests that compare two ways to run a program. */
+/* random_graph.h: random programs of every op, with small shapes, for tests that compare two
+   ways to run a program. */
 #ifndef RANDOM_GRAPH_H
 #define RANDOM_GRAPH_H
 
@@ -26,7 +27,8 @@ static inline bool random_floating(Val v) { return type_floating(type_of(v)); }
 static inline Type random_type(Random *r)
 {
     static const int64_t lengths[] = {1, 1, 2, 3, 4, 5, 8, 130};
-    Type t = {.dtype = (uint8_t)(random_below(r, 4) ? QB_F64 : QB_F32), .rank = (uint8_t)random_below(r, 4)};
+    Type t = {.dtype = (uint8_t)(random_below(r, 4) ? QB_F64 : QB_F32),
+              .rank = (uint8_t)random_below(r, 4)};
     int64_t size = 1;
     for (int i = 0; i < t.rank; i++) {
         t.dims[i] = lengths[random_below(r, 8)];
@@ -45,16 +47,20 @@ static inline Val random_constant(Random *r, const Type *t)
     int64_t n = b ? type_size(t) : 0;
     for (int64_t i = 0; i < n; i++) {
         double v = values[random_below(r, 6)] + (double)i;
-        if (t->dtype == QB_F64) ((double *)b->data)[i] = v;
-        else if (t->dtype == QB_F32) ((float *)b->data)[i] = (float)v;
-        else ((unsigned char *)b->data)[i] = v > 0;
+        if (t->dtype == QB_F64)
+            ((double *)b->data)[i] = v;
+        else if (t->dtype == QB_F32)
+            ((float *)b->data)[i] = (float)v;
+        else
+            ((unsigned char *)b->data)[i] = v > 0;
     }
     Val v = b ? gdense(r->g, t, b) : NONE;
     qb_buffer_release(b);
     return v;
 }
 
-/* Some value of x's shape and of this dtype: from the pool, broadcast from the pool, or a constant. */
+/* Some value of x's shape and of this dtype: from the pool, broadcast from the pool, or a
+   constant. */
 static inline Val random_like(Random *r, Val x, int dtype)
 {
     Type t = *type_of(x);
@@ -63,7 +69,8 @@ static inline Val random_like(Random *r, Val x, int dtype)
         const Type *u = type_of(y);
         if (u->dtype != dtype || u->rank > t.rank) continue;
         bool fits = true;
-        for (int k = 0; k < u->rank; k++) fits &= u->dims[k] == 1 || u->dims[k] == t.dims[t.rank - u->rank + k];
+        for (int k = 0; k < u->rank; k++)
+            fits &= u->dims[k] == 1 || u->dims[k] == t.dims[t.rank - u->rank + k];
         if (fits) return gexpand(y, x);
     }
     t.dtype = (uint8_t)dtype;
@@ -80,7 +87,8 @@ static inline Val random_unary(Random *r, Val x)
 
 static inline Val random_binary(Random *r, Val x)
 {
-    static const Op floats[] = {OP_add, OP_sub, OP_mul, OP_mul, OP_div, OP_greater, OP_less_equal, OP_equal};
+    static const Op floats[] = {OP_add, OP_sub,     OP_mul,        OP_mul,
+                                OP_div, OP_greater, OP_less_equal, OP_equal};
     static const Op bools[] = {OP_logical_and, OP_logical_or, OP_not_equal};
     Op op = random_floating(x) ? floats[random_below(r, 8)] : bools[random_below(r, 3)];
     return graph_emit(r->g, op, (Val[]){x, random_like(r, x, type_of(x)->dtype)}, 2, NULL);
@@ -91,8 +99,14 @@ static inline Val random_where(Random *r, Val x)
     return gwhere(random_like(r, x, QB_BOOL), x, random_like(r, x, type_of(x)->dtype));
 }
 
-static inline Val random_powi(Random *r, Val x) { return random_floating(x) ? gpowi(x, random_below(r, 5)) : NONE; }
-static inline Val random_cast(Random *r, Val x) { return gcast(x, (int)random_below(r, QB_DTYPE_COUNT)); }
+static inline Val random_powi(Random *r, Val x)
+{
+    return random_floating(x) ? gpowi(x, random_below(r, 5)) : NONE;
+}
+static inline Val random_cast(Random *r, Val x)
+{
+    return gcast(x, (int)random_below(r, QB_DTYPE_COUNT));
+}
 
 /* Another shape of the same size: prime by prime, with a dim of length 1 here and there. */
 static inline Val random_reshape(Random *r, Val x)
@@ -132,7 +146,8 @@ static inline Val random_slice(Random *r, Val x)
     const Type *t = type_of(x);
     if (t->rank == 0) return NONE;
     int axis = (int)random_below(r, t->rank);
-    int64_t n = t->dims[axis], start = random_below(r, n), back = random_below(r, 2), step = 1 + random_below(r, 2);
+    int64_t n = t->dims[axis], start = random_below(r, n), back = random_below(r, 2),
+            step = 1 + random_below(r, 2);
     int64_t room = back ? start : n - 1 - start;
     return gslice(x, axis, start, 1 + random_below(r, room / step + 1), back ? -step : step);
 }
@@ -142,17 +157,21 @@ static inline Val random_pad(Random *r, Val x)
     const Type *t = type_of(x);
     if (t->rank == 0) return NONE;
     int axis = (int)random_below(r, t->rank);
-    int64_t step = 1 + random_below(r, 2), span = (t->dims[axis] - 1) * step, before = random_below(r, 3);
+    int64_t step = 1 + random_below(r, 2), span = (t->dims[axis] - 1) * step,
+            before = random_below(r, 3);
     bool back = random_below(r, 3) == 0;
-    return gpad_slice(x, axis, back ? before + span : before, before + span + 1 + random_below(r, 3), back ? -step : step);
+    return gpad_slice(x, axis, back ? before + span : before,
+                      before + span + 1 + random_below(r, 3), back ? -step : step);
 }
 
 static inline Val random_concat(Random *r, Val x)
 {
     const Type *t = type_of(x);
     if (t->rank == 0) return NONE;
-    Val parts[3] = {x, random_like(r, x, t->dtype), random_below(r, 2) ? random_like(r, x, t->dtype) : x};
-    if (random_below(r, 2)) parts[1] = random_floating(x) ? gtanh(parts[1]) : glogical_not(parts[1]);
+    Val parts[3] = {x, random_like(r, x, t->dtype),
+                    random_below(r, 2) ? random_like(r, x, t->dtype) : x};
+    if (random_below(r, 2))
+        parts[1] = random_floating(x) ? gtanh(parts[1]) : glogical_not(parts[1]);
     return gconcat(r->g, parts, 1 + (int)random_below(r, 3), (int)random_below(r, t->rank));
 }
 
@@ -184,7 +203,9 @@ static inline Val random_matmul(Random *r, Val x)
             t.dims[t.rank - 1] = u->dims[1];
             y = gexpand(y, gconst(r->g, &t, 0));
         }
-        if (type_of(y)->rank != t.rank || memcmp(type_of(y)->dims, t.dims, (size_t)(t.rank - 2) * sizeof *t.dims)) continue;
+        if (type_of(y)->rank != t.rank ||
+            memcmp(type_of(y)->dims, t.dims, (size_t)(t.rank - 2) * sizeof *t.dims))
+            continue;
         return gmatmul(x, y);
     }
     return gmatmul(x, gswap_last(x));
@@ -198,13 +219,15 @@ static inline Val random_broadcast(Random *r, Val x)
     return gbroadcast(x, t.rank, t.dims);
 }
 
-/* A frozen program of about `nodes` nodes and a few outputs, some of them inputs, constants, views or repeated. */
+/* A frozen program of about `nodes` nodes and a few outputs, some of them inputs, constants,
+   views or repeated. */
 static inline Graph *random_graph(uint64_t seed, int nodes, qb_error *err)
 {
     static Val (*const makers[])(Random *, Val) = {
-        random_unary,   random_unary, random_binary,    random_binary,   random_binary, random_binary, random_where,
-        random_powi,    random_cast,  random_reshape,   random_reshape,  random_transpose, random_slice, random_pad,
-        random_concat,  random_reduce, random_reduce,   random_matmul,   random_matmul, random_broadcast,
+        random_unary,   random_unary,     random_binary, random_binary, random_binary,
+        random_binary,  random_where,     random_powi,   random_cast,   random_reshape,
+        random_reshape, random_transpose, random_slice,  random_pad,    random_concat,
+        random_reduce,  random_reduce,    random_matmul, random_matmul, random_broadcast,
     };
     enum { MAKERS = sizeof makers / sizeof *makers };
     Random r = {.g = graph_new(err), .state = seed * 0x9e3779b97f4a7c15u + 1};
@@ -219,13 +242,15 @@ static inline Graph *random_graph(uint64_t seed, int nodes, qb_error *err)
     t.dtype = QB_BOOL;
     r.pool[r.n++] = graph_input(r.g, NULL, &t);
     while (nodes-- > 0 && r.n < 250) {
-        Val x = random_below(&r, 3) ? r.pool[r.n - 1 - random_below(&r, r.n < 6 ? r.n : 6)] : random_pick(&r);
+        Val x = random_below(&r, 3) ? r.pool[r.n - 1 - random_below(&r, r.n < 6 ? r.n : 6)]
+                                    : random_pick(&r);
         Val v = makers[random_below(&r, MAKERS)](&r, x);
         if (val_none(v)) continue;
         if (type_size(type_of(v)) <= RANDOM_LIMIT) r.pool[r.n++] = v;
     }
     int64_t outputs = 1 + random_below(&r, 5);
-    for (int64_t i = 0; i < outputs; i++) graph_output(r.g, i < 2 ? r.pool[r.n - 1 - i] : random_pick(&r));
+    for (int64_t i = 0; i < outputs; i++)
+        graph_output(r.g, i < 2 ? r.pool[r.n - 1 - i] : random_pick(&r));
     if (graph_freeze(r.g, err)) return r.g;
     graph_release(r.g);
     return NULL;

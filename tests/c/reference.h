@@ -1,6 +1,7 @@
-/* reference.h: a target that runs plan steps element by element, in plain scalar code and the order contract of plan.h, so that
-   plans are tested apart from vector kernels. It is strict: an access outside its slot, a step that reads what no step has
-   written, or an output that is not written whole is a failed check. */
+/* reference.h: a target that runs plan steps element by element, in plain scalar code and the
+   order contract of plan.h, so that plans are tested apart from vector kernels. It is strict: an
+   access outside its slot, a step that reads what no step has written, or an output that is not
+   written whole is a failed check. */
 #ifndef REFERENCE_H
 #define REFERENCE_H
 
@@ -11,10 +12,10 @@
 
 typedef struct {
     const qb_plan *p;
-    char **base;             /* memory of each slot */
-    char **written;          /* per byte; NULL: inputs and constants, which always are */
+    char **base;    /* memory of each slot */
+    char **written; /* per byte; NULL: inputs and constants, which always are */
     bool ok;
-} Ref;
+} RefRun;
 
 static inline double ref_get(int dtype, const void *p)
 {
@@ -25,9 +26,12 @@ static inline double ref_get(int dtype, const void *p)
 
 static inline void ref_put(int dtype, void *p, double v)
 {
-    if (dtype == QB_F64) *(double *)p = v;
-    else if (dtype == QB_F32) *(float *)p = (float)v;
-    else *(unsigned char *)p = v != 0;
+    if (dtype == QB_F64)
+        *(double *)p = v;
+    else if (dtype == QB_F32)
+        *(float *)p = (float)v;
+    else
+        *(unsigned char *)p = v != 0;
 }
 
 static inline double ref_round(int dtype, double v)
@@ -37,7 +41,7 @@ static inline double ref_round(int dtype, double v)
 }
 
 /* The address of element `at` of a slot; write says that it is written. */
-static inline char *ref_at(Ref *r, int slot, int64_t at, bool write)
+static inline char *ref_at(RefRun *r, int slot, int64_t at, bool write)
 {
     int64_t elem = type_elem(r->p->slots[slot].dtype);
     if (at < 0 || (at + 1) * elem > r->p->slots[slot].bytes) {
@@ -46,19 +50,21 @@ static inline char *ref_at(Ref *r, int slot, int64_t at, bool write)
     }
     char *w = r->written[slot] ? r->written[slot] + at * elem : NULL;
     for (int i = 0; w && i < elem; i++) {
-        if (write) w[i] = 1;
-        else if (!w[i]) r->ok = false;
+        if (write)
+            w[i] = 1;
+        else if (!w[i])
+            r->ok = false;
     }
     return r->base[slot] + at * elem;
 }
 
-static inline double ref_load(Ref *r, int slot, int64_t at)
+static inline double ref_load(RefRun *r, int slot, int64_t at)
 {
     const char *p = ref_at(r, slot, at, false);
     return p ? ref_get(r->p->slots[slot].dtype, p) : 0;
 }
 
-static inline void ref_store(Ref *r, int slot, int64_t at, double v)
+static inline void ref_store(RefRun *r, int slot, int64_t at, double v)
 {
     char *p = ref_at(r, slot, at, true);
     if (p) ref_put(r->p->slots[slot].dtype, p, v);
@@ -77,9 +83,12 @@ static inline int64_t ref_index(const Region *g, const Access *a, int64_t i)
 static inline double ref_instr(const Instr *in, const double *v)
 {
     double a = v[in->a], z = a;
-    if (in->op == OP_where) z = a != 0 ? v[in->b] : v[in->c];
-    else if (in->op == OP_powi) z = q_powi(a, in->i);
-    else if (in->op != OP_cast) z = value_scalar(in->op, in->in, a, in->b >= 0 ? v[in->b] : 0);
+    if (in->op == OP_where)
+        z = a != 0 ? v[in->b] : v[in->c];
+    else if (in->op == OP_powi)
+        z = q_powi(a, in->i);
+    else if (in->op != OP_cast)
+        z = value_scalar(in->op, in->in, a, in->b >= 0 ? v[in->b] : 0);
     return ref_round(in->out, z);
 }
 
@@ -90,13 +99,15 @@ static inline double ref_reduce(int op, const double *x, int64_t stride, int64_t
     if (op == OP_max || op == OP_min) {
         total = x[0];
         for (int64_t k = 0; k < count; k++)
-            total = op == OP_max ? q_max_step(total, x[k * stride]) : q_min_step(total, x[k * stride]);
+            total =
+                op == OP_max ? q_max_step(total, x[k * stride]) : q_min_step(total, x[k * stride]);
         return total;
     }
     for (int64_t block = 0; block < count; block += BLOCK) {
         double lane[SUM_LANES];
         for (int i = 0; i < SUM_LANES; i++) lane[i] = -0.0;
-        for (int64_t k = block; k < count && k < block + BLOCK; k++) lane[k % SUM_LANES] += x[k * stride];
+        for (int64_t k = block; k < count && k < block + BLOCK; k++)
+            lane[k % SUM_LANES] += x[k * stride];
         for (int w = SUM_LANES / 2; w > 0; w /= 2)
             for (int i = 0; i < w; i++) lane[i] += lane[i + w];
         total = block ? total + lane[0] : lane[0];
@@ -104,11 +115,12 @@ static inline double ref_reduce(int op, const double *x, int64_t stride, int64_t
     return op == OP_mean ? total / (double)count : total;
 }
 
-static inline void ref_reductions(Ref *r, const Region *g, const double *kept)
+static inline void ref_reductions(RefRun *r, const Region *g, const double *kept)
 {
     int64_t count = 1;
     bool leading = g->form == REDUCE_LEADING;
-    for (int i = leading ? 0 : g->split; i < (leading ? g->split : g->rank); i++) count *= g->dims[i];
+    for (int i = leading ? 0 : g->split; i < (leading ? g->split : g->rank); i++)
+        count *= g->dims[i];
     int64_t results = g->size / count;
     for (int k = 0; k < g->n_reduces; k++) {
         const Reduce *red = &g->reduces[k];
@@ -121,7 +133,8 @@ static inline void ref_reductions(Ref *r, const Region *g, const double *kept)
     }
 }
 
-/* No dim of length 1, no dims that could be one, every id in range: what plan.h promises of a region. */
+/* No dim of length 1, no dims that could be one, every id in range: what plan.h promises of a
+   region. */
 static inline bool ref_well_formed(const Region *g)
 {
     int64_t size = 1;
@@ -129,7 +142,9 @@ static inline bool ref_well_formed(const Region *g)
         if (g->dims[i] < 2) return false;
         size *= g->dims[i];
     }
-    if (size != g->size || g->n_stores + g->n_reduces == 0 || (g->form != REDUCE_NONE) != (g->n_reduces > 0)) return false;
+    if (size != g->size || g->n_stores + g->n_reduces == 0 ||
+        (g->form != REDUCE_NONE) != (g->n_reduces > 0))
+        return false;
     if (g->form == REDUCE_LEADING && (g->split < 1 || g->split >= g->rank)) return false;
     if (g->form == REDUCE_TRAILING && g->split >= g->rank) return false;
     for (int i = 0; i < g->n_instrs; i++) {
@@ -141,10 +156,11 @@ static inline bool ref_well_formed(const Region *g)
     return true;
 }
 
-static inline void ref_region(Ref *r, const Region *g)
+static inline void ref_region(RefRun *r, const Region *g)
 {
     int values = g->n_loads + g->n_instrs;
-    double *v = calloc((size_t)values + 1, sizeof *v), *kept = calloc((size_t)(g->n_reduces * g->size) + 1, sizeof *kept);
+    double *v = calloc((size_t)values + 1, sizeof *v),
+           *kept = calloc((size_t)(g->n_reduces * g->size) + 1, sizeof *kept);
     if (!ref_well_formed(g)) r->ok = false;
     for (int64_t i = 0; r->ok && i < g->size; i++) {
         for (int k = 0; k < g->n_loads; k++) {
@@ -153,7 +169,8 @@ static inline void ref_region(Ref *r, const Region *g)
         }
         for (int k = 0; k < g->n_instrs; k++) v[g->n_loads + k] = ref_instr(&g->instrs[k], v);
         for (int k = 0; k < g->n_stores; k++)
-            ref_store(r, g->stores[k].at.slot, ref_index(g, &g->stores[k].at, i), v[g->stores[k].value]);
+            ref_store(r, g->stores[k].at.slot, ref_index(g, &g->stores[k].at, i),
+                      v[g->stores[k].value]);
         for (int k = 0; k < g->n_reduces; k++) kept[k * g->size + i] = v[g->reduces[k].value];
     }
     if (r->ok && g->n_reduces) ref_reductions(r, g, kept);
@@ -161,7 +178,8 @@ static inline void ref_region(Ref *r, const Region *g)
     free(kept);
 }
 
-static inline void ref_product(Ref *r, const MatMul *m, const MatPart *p, int64_t a0, int64_t b0, int64_t c0)
+static inline void ref_product(RefRun *r, const MatMul *m, const MatPart *p, int64_t a0, int64_t b0,
+                               int64_t c0)
 {
     for (int64_t i = 0; i < p->m; i++) {
         for (int64_t j = 0; j < m->n; j++) {
@@ -170,7 +188,8 @@ static inline void ref_product(Ref *r, const MatMul *m, const MatPart *p, int64_
                 double acc = 0;
                 for (int64_t k = block; k < m->k && k < block + BLOCK; k++)
                     acc = __builtin_fma(ref_load(r, p->a.slot, a0 + i * p->a.row + k * p->a.col),
-                                        ref_load(r, m->b.slot, b0 + k * m->b.row + j * m->b.col), acc);
+                                        ref_load(r, m->b.slot, b0 + k * m->b.row + j * m->b.col),
+                                        acc);
                 total = block ? total + acc : acc;
             }
             ref_store(r, p->c.slot, c0 + i * p->c.row + j, total);
@@ -178,7 +197,7 @@ static inline void ref_product(Ref *r, const MatMul *m, const MatPart *p, int64_
     }
 }
 
-static inline void ref_matmul(Ref *r, const MatMul *m)
+static inline void ref_matmul(RefRun *r, const MatMul *m)
 {
     int64_t batches = 1;
     for (int i = 0; i < m->rank; i++) batches *= m->dims[i];
@@ -203,7 +222,7 @@ static inline void ref_matmul(Ref *r, const MatMul *m)
 static inline bool ref_run(qb_plan *p, const void *const *in, void *const *out, qb_error *err)
 {
     (void)err;
-    Ref r = {.p = p, .ok = true};
+    RefRun r = {.p = p, .ok = true};
     size_t n = (size_t)p->n_slots + 1;
     char *work = malloc((size_t)p->work_bytes + 1), *written = calloc((size_t)p->work_bytes + 1, 1);
     r.base = calloc(n, sizeof *r.base);
@@ -211,8 +230,10 @@ static inline bool ref_run(qb_plan *p, const void *const *in, void *const *out, 
     memset(work, 0xfb, (size_t)p->work_bytes + 1);
     for (int i = 0; i < p->n_slots; i++) {
         const Slot *s = &p->slots[i];
-        if (s->kind == SLOT_INPUT) r.base[i] = (char *)(uintptr_t)in[s->index];
-        else if (s->kind == SLOT_CONST) r.base[i] = p->consts[s->index]->data;
+        if (s->kind == SLOT_INPUT)
+            r.base[i] = (char *)(uintptr_t)in[s->index];
+        else if (s->kind == SLOT_CONST)
+            r.base[i] = p->consts[s->index]->data;
         else if (s->kind == SLOT_OUTPUT) {
             r.base[i] = out[s->index];
             memset(r.base[i], 0xfb, (size_t)s->bytes);
@@ -224,8 +245,10 @@ static inline bool ref_run(qb_plan *p, const void *const *in, void *const *out, 
         }
     }
     for (int i = 0; r.ok && i < p->n_steps; i++) {
-        if (p->steps[i].kind == STEP_REGION) ref_region(&r, &p->steps[i].region);
-        else ref_matmul(&r, &p->steps[i].matmul);
+        if (p->steps[i].kind == STEP_REGION)
+            ref_region(&r, &p->steps[i].region);
+        else
+            ref_matmul(&r, &p->steps[i].matmul);
     }
     for (int i = 0; i < p->n_slots; i++) {
         if (p->slots[i].kind != SLOT_OUTPUT) continue;
@@ -267,7 +290,8 @@ static inline bool ref_same(int dtype, const char *a, const char *b, int64_t byt
 /* Does the plan of g give the bits that value_run gives? Inputs are pseudo-random from `seed`. */
 static inline bool ref_check(const Graph *g, uint64_t seed)
 {
-    static const double special[] = {0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 1e300, -1e-310, __builtin_inf(), __builtin_nan("")};
+    static const double special[] = {
+        0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 1e300, -1e-310, __builtin_inf(), __builtin_nan("")};
     qb_error err = {0};
     qb_plan *p = plan_compile(g, &reference_target, NULL, &err);
     if (!p) return fprintf(stderr, "    %s\n", err.message), false;
@@ -287,7 +311,8 @@ static inline bool ref_check(const Graph *g, uint64_t seed)
         want[i] = malloc((size_t)type_bytes(&g->types[g->outputs[i]]));
         got[i] = malloc((size_t)type_bytes(&g->types[g->outputs[i]]));
     }
-    bool ok = value_run(g, (const void *const *)in, want, &err) && p->target->run(p, (const void *const *)in, got, &err);
+    bool ok = value_run(g, (const void *const *)in, want, &err) &&
+              p->target->run(p, (const void *const *)in, got, &err);
     for (uint32_t i = 0; ok && i < g->n_outputs; i++) {
         const Type *t = &g->types[g->outputs[i]];
         ok = ref_same(t->dtype, want[i], got[i], type_bytes(t));

@@ -1,4 +1,5 @@
-/* gemm.c: bit for bit the plain loop of the order contract, for any shape, strides, dtype, split of rows and ISA level. */
+/* gemm.c: bit for bit the plain loop of the order contract, for any shape, strides, dtype, split of
+   rows and ISA level. */
 #include "cpu/cpu.h"
 #include "test.h"
 #include <stdlib.h>
@@ -28,8 +29,10 @@ static void reference(const GemmJob *g, void *c)
                                         at(g->b, k * g->b_row + j * g->b_col, g->dtype), acc);
                 total = k0 ? total + acc : acc;
             }
-            if (g->dtype == QB_F32) ((float *)c)[i * g->c_row + j] = (float)total;
-            else ((double *)c)[i * g->c_row + j] = total;
+            if (g->dtype == QB_F32)
+                ((float *)c)[i * g->c_row + j] = (float)total;
+            else
+                ((double *)c)[i * g->c_row + j] = total;
         }
 }
 
@@ -58,8 +61,10 @@ static void *matrix(int64_t rows, int64_t cols, int dtype, int64_t *row, int64_t
     for (int64_t i = 0; p && i < n; i++) {
         double x = (double)(below(2000000) - 1000000) / 1e6;
         if (below(50) == 0) x = below(2) ? 0.0 : -0.0;
-        if (dtype == QB_F32) ((float *)(void *)p)[i] = (float)x;
-        else ((double *)(void *)p)[i] = x;
+        if (dtype == QB_F32)
+            ((float *)(void *)p)[i] = (float)x;
+        else
+            ((double *)(void *)p)[i] = x;
     }
     return p;
 }
@@ -109,9 +114,10 @@ static bool equal(Case *t, bool pack)
     mem_free(g.packed);
     bool same = memcmp(t->c, t->want, (size_t)t->c_bytes) == 0;
     if (!same)
-        fprintf(stderr, "%s: m %lld n %lld k %lld dtype %d a %lld %lld b %lld %lld pack %d\n", isa_now()->name, (long long)g.m,
-                (long long)g.n, (long long)g.k, g.dtype, (long long)g.a_row, (long long)g.a_col, (long long)g.b_row,
-                (long long)g.b_col, pack);
+        fprintf(stderr, "%s: m %lld n %lld k %lld dtype %d a %lld %lld b %lld %lld pack %d\n",
+                isa_now()->name, (long long)g.m, (long long)g.n, (long long)g.k, g.dtype,
+                (long long)g.a_row, (long long)g.a_col, (long long)g.b_row, (long long)g.b_col,
+                pack);
     return same;
 }
 
@@ -132,10 +138,12 @@ static void check(int64_t m, int64_t n, int64_t k, int dtype)
 
 static void test_random_products_are_the_plain_loop(void)
 {
-    int count = getenv("QUABLA_EXHAUSTIVE") ? 30000 : 500;
+    int count = getenv("QUABLA_EXHAUSTIVE") ? 30000 : MEM_CHECKED ? 150 : 500;
     for (int i = 0; i < count; i++) {
         int64_t most = i % 4 == 0 ? 8 : i % 4 == 1 ? 24 : i % 4 == 2 ? 50 : 140;
-        check(below(most) + 1, below(most) + 1, i % 8 == 0 ? below(400) + 1 : below(most) + 1, i % 3 ? QB_F64 : QB_F32);
+        if (MEM_CHECKED) most = most / 2 + 1;
+        check(below(most) + 1, below(most) + 1, i % 8 == 0 ? below(400) + 1 : below(most) + 1,
+              i % 3 ? QB_F64 : QB_F32);
     }
 }
 
@@ -162,6 +170,8 @@ static void test_large_products_cross_every_chunk(void)
     check(400, 140, 150, QB_F64);
     check(230, 130, 260, QB_F32);
     check(9, 301, 1100, QB_F64);
+    for (int i = 0; i < (MEM_CHECKED ? 1 : 6); i++) check(200, 130, 140, QB_F64);
+    for (int i = 0; i < (MEM_CHECKED ? 1 : 4); i++) check(20, 130, 520, QB_F64);
 }
 
 static void test_an_empty_sum_is_plus_zero(void)
@@ -178,7 +188,14 @@ static void test_an_empty_sum_is_plus_zero(void)
 
 static void test_sizes_that_overflow_are_reported(void)
 {
-    GemmJob g = {.m = 1000, .n = INT64_MAX / 128, .k = 1000, .a_row = 1000, .a_col = 1, .b_row = INT64_MAX / 128, .b_col = 1, .dtype = QB_F64};
+    GemmJob g = {.m = 1000,
+                 .n = INT64_MAX / 128,
+                 .k = 1000,
+                 .a_row = 1000,
+                 .a_col = 1,
+                 .b_row = INT64_MAX / 128,
+                 .b_col = 1,
+                 .dtype = QB_F64};
     CHECK_EQ_INT(gemm_plan_bytes(&g), -1);
 }
 

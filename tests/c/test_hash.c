@@ -15,8 +15,10 @@ static void test_ids_are_found_by_hash(void)
         uint32_t found, hits = 0;
         i = HASH_START;
         while ((found = hash_next(&h, hash_bytes(0, &id, sizeof id), &i)) != UINT32_MAX) {
-            if (found == id) hits++;
-            else strangers++;
+            if (found == id)
+                hits++;
+            else
+                strangers++;
         }
         missing += hits != 1;
     }
@@ -32,7 +34,9 @@ static void test_equal_hashes_are_listed_once_each(void)
     for (uint32_t id = 0; id < 100; id++) REQUIRE(hash_add(&h, id % 2 ? 7 : ~(uint64_t)0, id));
     int seen[100] = {0}, wrong = 0;
     for (int k = 0; k < 2; k++)
-        for (uint32_t i = HASH_START, id; (id = hash_next(&h, k ? 7 : ~(uint64_t)0, &i)) != UINT32_MAX;) seen[id]++;
+        for (uint32_t i = HASH_START, id;
+             (id = hash_next(&h, k ? 7 : ~(uint64_t)0, &i)) != UINT32_MAX;)
+            seen[id]++;
     for (int id = 0; id < 100; id++) wrong += seen[id] != 1;
     CHECK_EQ_INT(wrong, 0);
     hash_free(&h);

@@ -10,8 +10,8 @@
 enum { MOST = 300 };
 typedef struct {
     atomic_uchar hits[MOST];
-    atomic_int high;    /* largest thread seen */
-    atomic_int shared;  /* tiles that a helper ran */
+    atomic_int high;   /* largest thread seen */
+    atomic_int shared; /* tiles that a helper ran */
 } Job;
 
 static void tile(void *arg, int64_t i, int thread)
@@ -137,7 +137,8 @@ static void test_callers_and_resizes_meet(void)
 {
     pthread_t t[4];
     int wrong[4] = {0};
-    for (int i = 0; i < 4; i++) REQUIRE(pthread_create(&t[i], NULL, i ? caller : resizer, &wrong[i]) == 0);
+    for (int i = 0; i < 4; i++)
+        REQUIRE(pthread_create(&t[i], NULL, i ? caller : resizer, &wrong[i]) == 0);
     for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
     CHECK_EQ_INT(wrong[0] + wrong[1] + wrong[2] + wrong[3], 0);
 }

@@ -19,14 +19,41 @@ static const char *number(double x)
 
 static void test_numbers_are_the_shortest_decimals(void)
 {
-    static const struct { double x; const char *s; } rows[] = {
-        {0.1, "0.1"}, {1, "1"}, {-1, "-1"}, {0, "0"}, {-0.0, "-0"}, {1e300, "1e+300"}, {1e22, "1e+22"}, {1e15, "1000000000000000"},
-        {1e16, "1e+16"}, {123456, "123456"}, {100, "100"}, {2.5, "2.5"}, {-0.001, "-0.001"}, {1e-4, "0.0001"}, {1e-5, "1e-05"},
-        {1.5e-7, "1.5e-07"}, {3.141592653589793, "3.141592653589793"}, {0.1 + 0.2, "0.30000000000000004"}, {1.0 / 3, "0.3333333333333333"},
-        {5e-324, "5e-324"}, {DBL_MAX, "1.7976931348623157e+308"}, {DBL_MIN, "2.2250738585072014e-308"}, {9007199254740993.0, "9007199254740992"},
-        {INFINITY, "inf"}, {-INFINITY, "-inf"}, {NAN, "nan"}, {(double)0.1f, "0.10000000149011612"}, {0.00012345, "0.00012345"},
+    static const struct {
+        double x;
+        const char *s;
+    } rows[] = {
+        {0.1, "0.1"},
+        {1, "1"},
+        {-1, "-1"},
+        {0, "0"},
+        {-0.0, "-0"},
+        {1e300, "1e+300"},
+        {1e22, "1e+22"},
+        {1e15, "1000000000000000"},
+        {1e16, "1e+16"},
+        {123456, "123456"},
+        {100, "100"},
+        {2.5, "2.5"},
+        {-0.001, "-0.001"},
+        {1e-4, "0.0001"},
+        {1e-5, "1e-05"},
+        {1.5e-7, "1.5e-07"},
+        {3.141592653589793, "3.141592653589793"},
+        {0.1 + 0.2, "0.30000000000000004"},
+        {1.0 / 3, "0.3333333333333333"},
+        {5e-324, "5e-324"},
+        {DBL_MAX, "1.7976931348623157e+308"},
+        {DBL_MIN, "2.2250738585072014e-308"},
+        {9007199254740993.0, "9007199254740992"},
+        {INFINITY, "inf"},
+        {-INFINITY, "-inf"},
+        {NAN, "nan"},
+        {(double)0.1f, "0.10000000149011612"},
+        {0.00012345, "0.00012345"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) CHECK_EQ_STR(number(rows[i].x), rows[i].s);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        CHECK_EQ_STR(number(rows[i].x), rows[i].s);
     CHECK_EQ_STR(number(copysign(NAN, -1)), "nan");
 }
 
@@ -104,7 +131,8 @@ static void test_a_long_message_is_cut_between_characters(void)
     char s[2000];
     for (int shift = 0; shift < 4; shift++) {
         memset(s, 'x', sizeof s);
-        for (size_t i = (size_t)shift; i + 4 < sizeof s; i += 3) memcpy(s + i, "\xe2\x82\xac", 3); /* the euro sign */
+        for (size_t i = (size_t)shift; i + 4 < sizeof s; i += 3)
+            memcpy(s + i, "\xe2\x82\xac", 3); /* the euro sign */
         s[1999] = 0;
         error_set(&err, QB_EVALUE, "%s", s);
         size_t n = strlen(err.message);

@@ -1,7 +1,9 @@
-/* Array loops over the elementwise rows of ops.h, as a shared library for the checkers in this folder.
+/* Array loops over the elementwise rows of ops.h, as a shared library for the checkers in this
+   folder.
 
-   A row is run the way a vector kernel runs it: a tile without rare arguments in one simd loop, any other tile element
-   by element. So one text, built for several instruction sets and compilers, shows whether they give the same bits. */
+   A row is run the way a vector kernel runs it: a tile without rare arguments in one simd loop, any
+   other tile element by element. So one text, built for several instruction sets and compilers,
+   shows whether they give the same bits. */
 #include "scalar.h"
 #include "vmathf.h"
 

@@ -1,0 +1,391 @@
+/* loop.c: StepLoop(fn, state, data): one compiled step, (state, *data) -> (state, aux), whose state stays inside.
+
+   The state lives in two sets of buffers; a step reads one and writes the other. A set that was handed out, by `state`, is never
+   written again. run(n) makes n steps with no Python between them, and looks for signals every few milliseconds. */
+#include "ext.h"
+#include <time.h>
+
+typedef struct {
+    PyObject **v;  /* a Tensor per state leaf, or NULL */
+    bool shared;   /* others may hold these: never write to them */
+} Set;
+typedef struct {
+    PyObject_HEAD
+    Transform *fn;
+    PyObject *data;      /* tuple of trees */
+    TreeDef *tree;       /* of the state */
+    Set now, next;
+    Entry *entry;        /* NULL until the first step */
+    Leaves data_leaves;
+    Outputs aux;         /* view of entry->out: its tree and leaves behind the state's */
+    bool busy;
+} Loop;
+
+/* ---- sets ---- */
+
+static void set_clear(Set *s, Py_ssize_t n)
+{
+    for (Py_ssize_t i = 0; s->v && i < n; i++) Py_CLEAR(s->v[i]);
+}
+
+/* The set to write to, with memory of its own. */
+static bool prepare(Loop *l)
+{
+    Set *s = &l->next;
+    if (s->v && !s->shared) return true;
+    const Py_ssize_t n = l->tree->n_leaves;
+    if (!s->v && !(s->v = PyMem_Calloc((size_t)n + 1, sizeof *s->v))) return PyErr_NoMemory(), false;
+    set_clear(s, n);
+    s->shared = true; /* until complete */
+    for (Py_ssize_t i = 0; i < n; i++) {
+        const qb_type *t = qb_plan_output_type(l->entry->plan, l->entry->out.index[i]);
+        if (!(s->v[i] = (PyObject *)tensor_empty(t))) return false;
+    }
+    s->shared = false;
+    return true;
+}
+
+static void swap(Loop *l)
+{
+    const Set now = l->now;
+    l->now = l->next;
+    l->next = now;
+}
+
+/* ---- compiling ---- */
+
+static bool same_shape(const qb_type *a, const qb_type *b)
+{
+    return a->dtype == b->dtype && a->rank == b->rank && !memcmp(a->dims, b->dims, sizeof *a->dims * a->rank);
+}
+
+/* The step must return (state, aux), its state of the structure and types that it got. */
+static bool check(Loop *l, const Entry *e)
+{
+    PyObject *whole = tree_unflatten(e->out.tree, e->out.leaves.v), *names = NULL;
+    Leaves leaves = {0};
+    TreeDef *tree = NULL;
+    bool ok = whole && PyTuple_CheckExact(whole) && PyTuple_GET_SIZE(whole) == 2;
+    if (whole && !ok) PyErr_Format(PyExc_TypeError, "StepLoop: the step returns (state, aux), not %s", stage_kind(whole));
+    if (ok) ok = (tree = tree_flatten(PyTuple_GET_ITEM(whole, 0), &leaves)) != NULL;
+    if (ok && !tree_same(tree, l->tree)) {
+        PyErr_Format(PyExc_TypeError, "StepLoop: the step got a state of structure %R and returned %R", l->tree, tree);
+        ok = false;
+    }
+    for (Py_ssize_t i = 0; ok && i < l->tree->n_leaves; i++) {
+        const qb_type *in = &((Tensor *)l->now.v[i])->type;
+        const int k = e->out.index[i];
+        const qb_type *out = k < 0 ? NULL : qb_plan_output_type(e->plan, k);
+        if (out && same_shape(in, out)) continue;
+        ok = false;
+        PyObject *a = dtype_text(in), *b = out ? dtype_text(out) : PyUnicode_FromString("a constant");
+        if (a && b && (names = tree_path_text(l->tree, i, 0)))
+            PyErr_Format(PyExc_TypeError, "StepLoop: state '%U' goes in as %U and comes out as %U", names, a, b);
+        Py_XDECREF(a);
+        Py_XDECREF(b);
+    }
+    Py_XDECREF(names);
+    Py_XDECREF(whole);
+    Py_XDECREF(tree);
+    leaves_free(&leaves);
+    return ok;
+}
+
+static PyObject *state_tree(Loop *l) { return tree_unflatten(l->tree, l->now.v); }
+
+static bool compile(Loop *l)
+{
+    if (l->entry) return true;
+    const Py_ssize_t n = PyTuple_GET_SIZE(l->data);
+    PyObject *state = state_tree(l), **args = state ? PyMem_New(PyObject *, n + 1) : NULL;
+    Leaves leaves = {0};
+    Entry *e = NULL;
+    if (args) {
+        args[0] = state;
+        for (Py_ssize_t i = 0; i < n; i++) args[i + 1] = PyTuple_GET_ITEM(l->data, i);
+        e = entry_trace(l->fn, &(Call){.args = args, .n = n + 1}, false, &leaves);
+    } else if (state) {
+        PyErr_NoMemory();
+    }
+    bool ok = e && check(l, e);
+    leaves_free(&l->data_leaves);
+    for (Py_ssize_t i = l->tree->n_leaves; ok && i < leaves.n; i++) ok = leaves_push(&l->data_leaves, Py_NewRef(leaves.v[i]));
+    if (ok) l->entry = e;
+    else entry_release(e);
+    PyMem_Free(args);
+    Py_XDECREF(state);
+    leaves_free(&leaves);
+    return ok;
+}
+
+/* ---- stepping ---- */
+
+typedef struct { const void **in[2]; void **out[2]; } Pointers; /* for even and odd steps */
+
+/* Input and output memory for both directions. aux: memory of the outputs behind the state. */
+static bool point(Loop *l, PyObject *const *aux, Pointers *p)
+{
+    const Entry *e = l->entry;
+    const Py_ssize_t n_state = l->tree->n_leaves, n_out = e->out.leaves.n;
+    bool ok = true;
+    for (int k = 0; k < 2; k++) {
+        p->in[k] = PyMem_Calloc((size_t)e->n_arrays + 1, sizeof *p->in[k]);
+        p->out[k] = PyMem_Calloc((size_t)n_out + 1, sizeof *p->out[k]);
+        ok = ok && p->in[k] && p->out[k];
+    }
+    if (!ok) return PyErr_NoMemory(), false;
+    for (int k = 0; k < 2; k++) {
+        const Set *from = k ? &l->next : &l->now, *to = k ? &l->now : &l->next;
+        Py_ssize_t n = 0;
+        for (Py_ssize_t i = 0; i < n_state; i++) {
+            p->in[k][n++] = tensor_data(from->v[i]);
+            p->out[k][e->out.index[i]] = tensor_data(to->v[i]);
+        }
+        for (Py_ssize_t i = n_state; i < e->in->n_leaves; i++)
+            if (e->specs[i].kind == LEAF_ARRAY) p->in[k][n++] = tensor_data(l->data_leaves.v[i - n_state]);
+        for (Py_ssize_t i = n_state; i < n_out; i++)
+            if (e->out.index[i] >= 0) p->out[k][e->out.index[i]] = tensor_data(aux[i - n_state]);
+    }
+    return true;
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Up to `steps` steps, for about 10 ms. Returns the number made; *ok false with *err where one failed. */
+static int64_t burst(qb_plan *plan, const Pointers *p, int64_t steps, bool *ok, qb_error *err)
+{
+    const double start = seconds();
+    int64_t done = 0;
+    *ok = true;
+    while (done < steps && *ok) {
+        *ok = qb_plan_run(plan, p->in[done & 1], p->out[done & 1], err);
+        done += *ok;
+        if (seconds() - start > 0.01) break;
+    }
+    return done;
+}
+
+static bool advance(Loop *l, int64_t steps, PyObject *const *aux)
+{
+    while (steps > 0) {
+        if (!prepare(l)) return false;
+        if (l->now.shared && steps > 1) { /* the first step leaves the shared set for good */
+            Pointers one = {0};
+            qb_error err = {0};
+            bool ok = point(l, aux, &one);
+            if (ok) {
+                Py_BEGIN_ALLOW_THREADS
+                ok = qb_plan_run(l->entry->plan, one.in[0], one.out[0], &err);
+                Py_END_ALLOW_THREADS
+                if (!ok) error_raise(&err);
+            }
+            for (int k = 0; k < 2; k++) PyMem_Free(one.in[k]), PyMem_Free(one.out[k]);
+            if (!ok) return false;
+            swap(l);
+            steps--;
+            continue;
+        }
+        Pointers p = {0};
+        qb_error err = {0};
+        bool ok = point(l, aux, &p);
+        int64_t done = 0;
+        if (ok) {
+            Py_BEGIN_ALLOW_THREADS
+            done = burst(l->entry->plan, &p, steps, &ok, &err);
+            Py_END_ALLOW_THREADS
+            if (!ok) error_raise(&err);
+        }
+        for (int k = 0; k < 2; k++) PyMem_Free(p.in[k]), PyMem_Free(p.out[k]);
+        if (done & 1) swap(l);
+        steps -= done;
+        if (!ok || PyErr_CheckSignals()) return false;
+    }
+    return true;
+}
+
+/* What the step returned beside the state. */
+static PyObject *aux_tree(const Loop *l, PyObject *const *aux)
+{
+    const Entry *e = l->entry;
+    const Py_ssize_t n_state = l->tree->n_leaves;
+    Leaves leaves = {0};
+    bool ok = true;
+    for (Py_ssize_t i = 0; ok && i < e->out.leaves.n; i++)
+        ok = leaves_push(&leaves, Py_NewRef(i < n_state ? Py_None : aux[i - n_state]));
+    PyObject *whole = ok ? tree_unflatten(e->out.tree, leaves.v) : NULL;
+    PyObject *out = whole ? Py_NewRef(PyTuple_GET_ITEM(whole, 1)) : NULL;
+    Py_XDECREF(whole);
+    leaves_free(&leaves);
+    return out;
+}
+
+static PyObject *steps_made(Loop *l, int64_t steps)
+{
+    if (l->busy) {
+        PyErr_SetString(PyExc_RuntimeError, "this StepLoop is running already, in another thread or in the step itself");
+        return NULL;
+    }
+    if (frame_top()) {
+        PyErr_SetString(core.TracerError, "a StepLoop cannot run inside a traced function");
+        return NULL;
+    }
+    l->busy = true;
+    PyObject *out = NULL, **aux = NULL;
+    Py_ssize_t n = 0, made = 0;
+    bool ok = compile(l);
+    if (ok) {
+        n = l->entry->out.leaves.n - l->tree->n_leaves;
+        ok = (aux = PyMem_Calloc((size_t)n + 1, sizeof *aux)) || (PyErr_NoMemory(), false);
+    }
+    for (; ok && made < n; made++) {
+        const Py_ssize_t i = l->tree->n_leaves + made;
+        const int k = l->entry->out.index[i];
+        aux[made] = k < 0 ? Py_NewRef(l->entry->out.leaves.v[i]) : (PyObject *)tensor_empty(qb_plan_output_type(l->entry->plan, k));
+        if (!aux[made]) ok = false;
+    }
+    if (ok && advance(l, steps, aux)) out = aux_tree(l, aux);
+    for (Py_ssize_t i = 0; aux && i < n; i++) Py_XDECREF(aux[i]);
+    PyMem_Free(aux);
+    l->busy = false;
+    return out;
+}
+
+static PyObject *step(PyObject *o, PyObject *Py_UNUSED(none)) { return steps_made((Loop *)o, 1); }
+
+static PyObject *run(PyObject *o, PyObject *count)
+{
+    const long long n = PyLong_Check(count) ? PyLong_AsLongLong(count) : -1;
+    if (n >= 1) return steps_made((Loop *)o, n);
+    if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "run: the number of steps is an int >= 1, not %R", count);
+    return NULL;
+}
+
+/* ---- state and data ---- */
+
+static PyObject *get_state(PyObject *o, void *Py_UNUSED(c))
+{
+    ((Loop *)o)->now.shared = true;
+    return state_tree((Loop *)o);
+}
+
+static PyObject *set_data(PyObject *o, PyObject *data)
+{
+    Loop *l = (Loop *)o;
+    if (l->busy || !PyTuple_Check(data)) {
+        PyErr_SetString(l->busy ? PyExc_RuntimeError : PyExc_TypeError,
+                        l->busy ? "this StepLoop is running" : "set_data takes a tuple, one tree per data argument");
+        return NULL;
+    }
+    Leaves leaves = {0};
+    const Entry *e = l->entry;
+    const bool same_count = e && PyTuple_GET_SIZE(data) + 1 == e->in->nodes[0].n;
+    const int m = same_count ? entry_match_part(e, 1 + Py_SIZE(l->tree), l->tree->n_leaves, PySequence_Fast_ITEMS(data),
+                                                PyTuple_GET_SIZE(data), &leaves)
+                             : 0;
+    bool ok = m >= 0;
+    if (m == 1) {
+        leaves_free(&l->data_leaves);
+        for (Py_ssize_t i = 0; ok && i < leaves.n; i++) ok = leaves_push(&l->data_leaves, Py_NewRef(leaves.v[i]));
+    } else if (ok) { /* another signature: traced again at the next step */
+        entry_release(l->entry);
+        l->entry = NULL;
+    }
+    if (ok) Py_SETREF(l->data, Py_NewRef(data));
+    leaves_free(&leaves);
+    return ok ? Py_NewRef(Py_None) : NULL;
+}
+
+/* ---- the type ---- */
+
+static PyObject *construct(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"fn", "state", "data", "device", "precision", NULL};
+    PyObject *fn, *state, *data = NULL, *device = Py_None, *precision = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O!OO:StepLoop", names, &fn, &state, &PyTuple_Type, &data, &device, &precision))
+        return NULL;
+    Loop *l = PyObject_GC_New(Loop, core.StepLoop);
+    if (!l) return NULL;
+    memset((char *)l + sizeof(PyObject), 0, sizeof *l - sizeof(PyObject));
+    PyObject_GC_Track(l);
+    PyObject *arrays = stage_arrays(state, NULL);
+    Leaves leaves = {0};
+    qb_options options;
+    bool ok = arrays && (l->tree = tree_flatten(arrays, &leaves)) && (l->fn = (Transform *)transform_simple(DO_JIT, fn, false));
+    if (ok) {
+        l->fn->device = Py_NewRef(device);
+        l->fn->precision = Py_NewRef(precision);
+        l->data = data ? Py_NewRef(data) : PyTuple_New(0);
+        l->now = (Set){PyMem_Calloc((size_t)leaves.n + 1, sizeof *l->now.v), true};
+        ok = l->data && jit_options(l->fn, &options);
+        if (ok && !l->now.v) ok = (PyErr_NoMemory(), false);
+    }
+    for (Py_ssize_t i = 0; ok && i < leaves.n; i++) {
+        ok = tensor_check(leaves.v[i]);
+        if (ok) l->now.v[i] = Py_NewRef(leaves.v[i]);
+        else PyErr_Format(PyExc_TypeError, "StepLoop: the state holds %s; it is made of arrays", stage_kind(leaves.v[i]));
+    }
+    Py_XDECREF(arrays);
+    leaves_free(&leaves);
+    if (!ok) Py_CLEAR(l);
+    return (PyObject *)l;
+}
+
+static int traverse(PyObject *o, visitproc visit, void *arg)
+{
+    Py_VISIT(((Loop *)o)->fn);
+    Py_VISIT(((Loop *)o)->data);
+    Py_VISIT(Py_TYPE(o));
+    return 0;
+}
+
+static int clear(PyObject *o)
+{
+    Py_CLEAR(((Loop *)o)->fn);
+    Py_CLEAR(((Loop *)o)->data);
+    return 0;
+}
+
+static void dealloc(PyObject *o)
+{
+    Loop *l = (Loop *)o;
+    PyObject_GC_UnTrack(o);
+    clear(o);
+    const Py_ssize_t n = l->tree ? l->tree->n_leaves : 0;
+    set_clear(&l->now, n);
+    set_clear(&l->next, n);
+    PyMem_Free(l->now.v);
+    PyMem_Free(l->next.v);
+    entry_release(l->entry);
+    leaves_free(&l->data_leaves);
+    Py_XDECREF(l->tree);
+    PyObject_GC_Del(o);
+    Py_DECREF(core.StepLoop);
+}
+
+static PyMethodDef methods[] = {
+    {"step", step, METH_NOARGS, "step()\n--\n\nOne step; what the function returned beside the state."},
+    {"run", run, METH_O, "run(n)\n--\n\nn steps; what the last one returned beside the state. Ctrl-C stops between two steps."},
+    {"set_data", set_data, METH_O, "set_data(data)\n--\n\nThe data of the steps from now on: a tuple, one tree per argument."},
+    {0},
+};
+static PyGetSetDef getset[] = {{"state", get_state, NULL, "the state now", NULL}, {0}};
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "StepLoop(fn, state, data=(), device=None, precision=None)\n--\n\n"
+                "fn(state, *data) -> (state, aux), compiled once, with the state kept inside."},
+    {Py_tp_new, construct}, {Py_tp_traverse, traverse}, {Py_tp_clear, clear}, {Py_tp_dealloc, dealloc},
+    {Py_tp_methods, methods}, {Py_tp_getset, getset},
+    {0},
+};
+static PyType_Spec spec = {"quabla._core.StepLoop", sizeof(Loop), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE, slots};
+
+bool loop_init(PyObject *m)
+{
+    core.StepLoop = (PyTypeObject *)PyType_FromSpec(&spec);
+    return core.StepLoop && module_add(m, "StepLoop", Py_NewRef(core.StepLoop));
+}

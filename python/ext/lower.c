@@ -1,0 +1,198 @@
+/* lower.c: jit(f).lower(...): the compiled program of a function as text, or as a callable for one signature only. */
+#include "ext.h"
+
+/* ---- ShapeDtype(shape, dtype=float64): stands for an array where only its type counts ---- */
+
+typedef struct {
+    PyObject_HEAD
+    qb_type type;
+} ShapeDtype;
+
+static PyObject *shape_new(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"shape", "dtype", NULL};
+    PyObject *shape, *dtype = Py_None;
+    qb_type t;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:ShapeDtype", names, &shape, &dtype)) return NULL;
+    const int code = dtype_or(dtype, QB_F64);
+    if (code < 0 || !shape_parse("ShapeDtype", shape, &t)) return NULL;
+    ShapeDtype *s = PyObject_New(ShapeDtype, core.ShapeDtype);
+    if (!s) return NULL;
+    s->type = t;
+    s->type.dtype = (uint8_t)code;
+    return (PyObject *)s;
+}
+
+static void plain_dealloc(PyObject *o)
+{
+    PyTypeObject *type = Py_TYPE(o);
+    PyObject_Free(o);
+    Py_DECREF(type);
+}
+
+static PyObject *get_shape(PyObject *o, void *Py_UNUSED(c)) { return array_shape_list(&((ShapeDtype *)o)->type); }
+static PyObject *get_dtype(PyObject *o, void *Py_UNUSED(c)) { return Py_NewRef(dtype_object(((ShapeDtype *)o)->type.dtype)); }
+
+static PyObject *shape_repr(PyObject *o)
+{
+    PyObject *shape = get_shape(o, NULL);
+    PyObject *out = shape ? PyUnicode_FromFormat("ShapeDtype(shape=%R, dtype=%s)", shape, dtype_label(((ShapeDtype *)o)->type.dtype))
+                          : NULL;
+    Py_XDECREF(shape);
+    return out;
+}
+
+bool lower_shape(PyObject *o, qb_type *t)
+{
+    if (Py_TYPE(o) != core.ShapeDtype) return false;
+    *t = ((ShapeDtype *)o)->type;
+    return true;
+}
+
+static PyGetSetDef shape_getset[] = {
+    {"shape", get_shape, NULL, "lengths of the axes, a list", NULL},
+    {"dtype", get_dtype, NULL, "quabla.float32, quabla.float64 or quabla.bool_", NULL},
+    {0},
+};
+static PyType_Slot shape_slots[] = {
+    {Py_tp_doc, "ShapeDtype(shape, dtype=float64)\n--\n\nStands for an array in jit(f).lower(...)."},
+    {Py_tp_new, shape_new}, {Py_tp_dealloc, plain_dealloc}, {Py_tp_repr, shape_repr}, {Py_tp_getset, shape_getset},
+    {0},
+};
+static PyType_Spec shape_spec = {"quabla.ShapeDtype", sizeof(ShapeDtype), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+                                 shape_slots};
+
+/* ---- Lowered and Compiled: both hold one trace ---- */
+
+typedef struct {
+    PyObject_HEAD
+    Entry *entry;
+    PyObject *fun; /* the Transform: it sorts keywords, and is named in messages */
+} Program;
+
+static PyObject *program(PyTypeObject *type, Entry *e, PyObject *fun)
+{
+    Program *p = PyObject_New(Program, type);
+    if (!p) return NULL;
+    p->entry = entry_retain(e);
+    p->fun = Py_NewRef(fun);
+    return (PyObject *)p;
+}
+
+static void program_dealloc(PyObject *o)
+{
+    entry_release(((Program *)o)->entry);
+    Py_DECREF(((Program *)o)->fun);
+    plain_dealloc(o);
+}
+
+PyObject *lower_make(Transform *t, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    Call c;
+    Leaves leaves = {0};
+    if (frame_top()) {
+        PyErr_SetString(core.TracerError, "lower() is called inside a traced function");
+        return NULL;
+    }
+    if (!call_sort(t, args, n, kwnames, &c)) return NULL;
+    Entry *e = entry_trace(t, &c, true, &leaves);
+    PyObject *out = e ? program(core.Lowered, e, (PyObject *)t) : NULL;
+    entry_release(e);
+    leaves_free(&leaves);
+    call_free(&c);
+    return out;
+}
+
+static PyObject *text_of(char *text, const qb_error *err)
+{
+    if (!text) return error_raise(err);
+    PyObject *out = PyUnicode_FromString(text);
+    qb_free(text);
+    return out;
+}
+
+static PyObject *as_text(PyObject *o, PyObject *Py_UNUSED(none))
+{
+    qb_error err = {0};
+    return text_of(qb_plan_text(((Program *)o)->entry->plan, &err), &err);
+}
+
+static PyObject *as_steps(PyObject *o, PyObject *Py_UNUSED(none))
+{
+    qb_error err = {0};
+    return text_of(qb_plan_steps(((Program *)o)->entry->plan, &err), &err);
+}
+
+static PyObject *compile(PyObject *o, PyObject *Py_UNUSED(none))
+{
+    return program(core.Compiled, ((Program *)o)->entry, ((Program *)o)->fun);
+}
+
+static PyObject *compiled_call(PyObject *o, PyObject *args, PyObject *kwargs)
+{
+    Program *p = (Program *)o;
+    if (kwargs && PyDict_GET_SIZE(kwargs)) {
+        PyErr_SetString(PyExc_TypeError, "a compiled program takes positional arguments only");
+        return NULL;
+    }
+    Call c;
+    Leaves leaves = {0};
+    if (!call_sort((Transform *)p->fun, PySequence_Fast_ITEMS(args), PyTuple_GET_SIZE(args), NULL, &c)) return NULL;
+    const int m = entry_match(p->entry, &c, &leaves);
+    PyObject *out = m == 1 ? entry_run(p->entry, leaves.v) : NULL, *signature = m ? NULL : entry_signature(p->entry);
+    if (signature) PyErr_Format(PyExc_ValueError, "%R was compiled for the signature\n  %U\nand is called with another one", p->fun, signature);
+    Py_XDECREF(signature);
+    leaves_free(&leaves);
+    call_free(&c);
+    return out;
+}
+
+static PyObject *program_repr(PyObject *o)
+{
+    PyObject *signature = entry_signature(((Program *)o)->entry);
+    const char *kind = Py_TYPE(o) == core.Lowered ? "Lowered" : "Compiled";
+    PyObject *out = signature ? PyUnicode_FromFormat("%s(%R, %U)", kind, ((Program *)o)->fun, signature) : NULL;
+    Py_XDECREF(signature);
+    return out;
+}
+
+static PyObject *get_node_count(PyObject *o, void *Py_UNUSED(c))
+{
+    return PyLong_FromLong(qb_plan_node_count(((Program *)o)->entry->plan));
+}
+
+static PyObject *get_workspace(PyObject *o, void *Py_UNUSED(c))
+{
+    return PyLong_FromLongLong(qb_plan_workspace(((Program *)o)->entry->plan));
+}
+
+static PyMethodDef lowered_methods[] = {
+    {"as_text", as_text, METH_NOARGS, "as_text()\n--\n\nThe optimized program, one line per node."},
+    {"as_steps", as_steps, METH_NOARGS, "as_steps()\n--\n\nThe steps of the plan and their memory."},
+    {"compile", compile, METH_NOARGS, "compile()\n--\n\nA function for this signature; any other is a ValueError."},
+    {0},
+};
+static PyGetSetDef program_getset[] = {
+    {"node_count", get_node_count, NULL, "nodes of the optimized program", NULL},
+    {"workspace", get_workspace, NULL, "bytes of working memory of one run", NULL},
+    {0},
+};
+static PyType_Slot lowered_slots[] = {
+    {Py_tp_dealloc, program_dealloc}, {Py_tp_repr, program_repr}, {Py_tp_methods, lowered_methods}, {Py_tp_getset, program_getset},
+    {0},
+};
+static PyType_Slot compiled_slots[] = {
+    {Py_tp_dealloc, program_dealloc}, {Py_tp_repr, program_repr}, {Py_tp_call, compiled_call}, {Py_tp_getset, program_getset},
+    {0},
+};
+enum { FLAGS = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION };
+static PyType_Spec lowered_spec = {"quabla.Lowered", sizeof(Program), 0, FLAGS, lowered_slots};
+static PyType_Spec compiled_spec = {"quabla.Compiled", sizeof(Program), 0, FLAGS, compiled_slots};
+
+bool lower_init(PyObject *m)
+{
+    core.ShapeDtype = (PyTypeObject *)PyType_FromSpec(&shape_spec);
+    core.Lowered = (PyTypeObject *)PyType_FromSpec(&lowered_spec);
+    core.Compiled = (PyTypeObject *)PyType_FromSpec(&compiled_spec);
+    return core.ShapeDtype && core.Lowered && core.Compiled && module_add(m, "ShapeDtype", Py_NewRef(core.ShapeDtype));
+}

@@ -1,0 +1,83 @@
+/* shape.c: how a region's accesses lie in memory, and how its iteration space is cut in tiles.
+
+   Elements go through registers of up to TILE elements. How the space is cut is the Shape:
+     FLAT        tile after tile of consecutive elements; whole rows where something repeats per row, or short rows are reduced
+     LONG_ROWS   rows longer than a tile are reduced: a unit is one tile of one row, two blocks of 128
+     ROWS        leading dims are reduced: a unit is a block of 128 rows, its tiles are whole rows
+     PANELS      the same when a row is longer than a tile: a unit is 128 rows of a panel of columns, row by row
+   A unit never shares a block of 128 reduced elements with another one, so units may run in any order on any thread. */
+#include "cpu/cpu.h"
+
+Form shape_form(const Region *r, const Access *at, int64_t *period)
+{
+    int64_t dense = 1;
+    int d = r->rank - 1;
+    for (; d >= 0 && at->stride[d] == dense; d--) dense *= r->dims[d];
+    *period = dense;
+    if (d < 0) return AT_FLAT;
+    for (; d >= 0; d--)
+        if (at->stride[d]) return AT_STRIDED;
+    return dense == 1 ? AT_ONE : AT_ROW;
+}
+
+/* Elements of the trailing dims from d on. */
+static int64_t tail_size(const Region *r, int d)
+{
+    int64_t n = 1;
+    for (; d < r->rank; d++) n *= r->dims[d];
+    return n;
+}
+
+/* Longest repeated row that fits a tile; 1 when there is none. */
+static int64_t longest_row(const Region *r)
+{
+    int64_t longest = 1, period;
+    for (int i = 0; i < r->n_loads; i++)
+        if (!r->loads[i].splat && shape_form(r, &r->loads[i].at, &period) == AT_ROW && period <= TILE && period > longest)
+            longest = period;
+    return longest;
+}
+
+/* A tile is a multiple of `row` elements where one fits. Rows nest (each is a product of trailing dims), so the longest is
+   a multiple of the others. */
+void shape_cut(Code *c, const Region *r)
+{
+    int64_t row = longest_row(r), last = r->rank ? r->dims[r->rank - 1] : 1;
+    c->size = c->w = r->size;
+    c->height = c->per_row = c->width = c->blocks = 1;
+    c->shape = SHAPE_FLAT;
+    if (r->form == REDUCE_NONE) {
+        if (r->rank > 1 && last <= TILE / 2 && last > row) row = last;
+    } else {
+        c->w = tail_size(r, r->split);
+        c->height = c->size / c->w;
+        c->width = r->form == REDUCE_LEADING ? c->w : c->height;
+        c->blocks = ((r->form == REDUCE_LEADING ? c->height : c->w) + BLOCK - 1) / BLOCK;
+        bool fits = c->w <= TILE;
+        if (r->form == REDUCE_TRAILING) c->shape = fits ? SHAPE_FLAT : SHAPE_LONG_ROWS;
+        else c->shape = fits ? SHAPE_ROWS : SHAPE_PANELS;
+        if (c->shape == SHAPE_ROWS && BLOCK * c->w % row) row = c->w;
+        if (fits && c->w > row) row = c->w;
+    }
+    c->tile = c->shape == SHAPE_LONG_ROWS ? TILE : TILE / row * row;
+    if (c->tile > c->size) c->tile = c->size;
+    switch (c->shape) {
+    case SHAPE_FLAT: c->units = (c->size + c->tile - 1) / c->tile; break;
+    case SHAPE_ROWS: c->units = c->blocks; break;
+    case SHAPE_LONG_ROWS:
+        c->per_row = (c->w + c->tile - 1) / c->tile;
+        c->units = c->height * c->per_row;
+        break;
+    case SHAPE_PANELS:
+        c->per_row = (c->w + c->tile - 1) / c->tile;
+        c->units = c->blocks * c->per_row;
+        break;
+    }
+}
+
+/* May a row of this period be expanded once? Every tile must start where the row starts. */
+bool shape_repeats(const Code *c, int64_t period)
+{
+    if (c->shape == SHAPE_ROWS && BLOCK * c->w % period) return false;
+    return c->tile % period == 0;
+}

@@ -1,0 +1,67 @@
+"""One text, one result: driver.c built for every instruction set level of this machine by every compiler found gives the
+same bytes, those of NaN included. Needs only C compilers. The baseline build, which has no fma instruction and calls the C
+library's, is compared apart from the signs and payloads of NaN: it is not a level that is shipped.
+"""
+
+import array
+import itertools
+import random
+import shutil
+import struct
+import sys
+
+import build
+
+COUNT = 60000
+
+
+def operand(rng, code):
+    """Any bit pattern (NaN and infinities too), then values near 1, small integers, and large arguments of sin."""
+    size, fmt = (64, "<Q") if code == "d" else (32, "<I")
+    values = array.array(code)
+    for _ in range(COUNT // 4):
+        values.frombytes(struct.pack(fmt, rng.getrandbits(size)))
+    values.extend(rng.choice((-1, 1)) * 2 ** rng.uniform(-20, 20) for _ in range(COUNT // 4))
+    values.extend(rng.uniform(-2, 2) for _ in range(COUNT // 2))
+    values.extend(float(rng.randrange(-8, 9)) for _ in range(COUNT // 8))
+    values.extend(struct.unpack("<" + code, struct.pack("<" + code, v))[0] for v in (0.0, -0.0, float("inf"), -float("inf")))
+    return values
+
+
+def results(lib, operands):
+    for table, code in (("math_rows", "d"), ("math_rows32", "f")):
+        for name, arity, _ in lib.rows(table):
+            yield name, lib.call("math_" + name, *operands[code][:arity])
+
+
+def plain(a):
+    """Bytes of an array with every NaN replaced by one."""
+    return array.array(a.typecode, (v if v == v else float("nan") for v in a)).tobytes()
+
+
+def differ(level, got, first):
+    """Names of the functions whose results are not those of the first build."""
+    read = plain if level == "baseline" else array.array.tobytes
+    return [name for name in got if read(got[name]) != read(first[name])]
+
+
+def main():
+    rng = random.Random(3)
+    operands = {code: [operand(rng, code) for _ in range(2)] for code in "df"}
+    for code, (a, b) in operands.items():
+        pairs = list(zip(a, b))
+        rng.shuffle(pairs)
+        operands[code] = [array.array(code, column) for column in zip(*pairs)]
+    compilers = [c for c in ("gcc", "clang") if shutil.which(c)] or [build.compiler()]
+    failed, first = 0, None
+    for cc, level in itertools.product(compilers, reversed(build.levels())):
+        got = dict(results(build.Library(level, cc), operands))
+        first = first or got
+        wrong = differ(level, got, first)
+        failed += len(wrong)
+        print(f"{cc:6} {level:9} {len(got)} functions: " + (f"{' '.join(wrong)} differ   FAILED" if wrong else "same bits"))
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

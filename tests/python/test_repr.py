@@ -1,0 +1,76 @@
+"""Printing is NumPy's, with the dtype always there."""
+
+import math
+
+import pytest
+
+import quabla as qb
+
+np = pytest.importorskip("numpy")
+
+
+def expected(a):
+    """NumPy's own text of the elements, with our name and dtype around it."""
+    text = "Tensor(" + np.array2string(a, separator=", ", prefix="Tensor(", suffix=",") + ","
+    dtype = f"dtype={a.dtype.name})"
+    last = len(text) - (text.rfind("\n") + 1)
+    return text + ("\n" + " " * 7 if last + len(dtype) + 1 > 75 else " ") + dtype
+
+
+def test_figures_of_the_manual():
+    assert repr(qb.array([1.0, 2.0], dtype=qb.float32)) == "Tensor([1., 2.], dtype=float32)"
+    assert repr(qb.array([True, False])) == "Tensor([ True, False], dtype=bool)"
+    assert repr(qb.array(3.5)) == "Tensor(3.5, dtype=float64)"
+    assert repr(qb.array(True)) == "Tensor(True, dtype=bool)"
+    assert str(qb.array(0.95885108)) == "Tensor(0.95885108, dtype=float64)"
+
+
+CASES = [
+    [0.0, -0.0], [1.0, math.nan], [math.inf, -math.inf, 1.5], [math.nan], [1e-5], [1e-4, 1.0], [1e8], [99999999.0], [0.1 + 0.2],
+    [123456.789, 1.0], [1000.0, 1.0], [1001.0, 1.0], [5e-324], [1.7976931348623157e308], [-1e-300, 1e300], [1.0, -2.5, 3.25],
+    [1 / 3] * 9, [[1 / 3] * 4] * 3, [0.5], [1e-10, math.nan, math.inf], [-1e10, math.nan], [[True, False], [False, False]],
+    [2.0**k for k in range(-30, 30)], [12345678.12345678], [1.00000000001, 2.0], [0.99999999999], [9.999999999e7],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("data", CASES, ids=lambda c: str(c)[:40])
+def test_text_equals_numpys(data):
+    a = np.array(data)
+    assert repr(qb.array(a)) == expected(a)
+    small = a[np.abs(a) < 1e6] if a.dtype == float else a[:0]  # above, NumPy versions differ for float32
+    if small.size:
+        b = small.astype(np.float32)
+        assert repr(qb.array(b)) == expected(b)
+
+
+@pytest.mark.parametrize("shape", [(1,), (40,), (1000,), (1001,), (3, 400), (2, 3, 4), (20, 60), (7, 7, 7, 7), (2000, 2), (1, 1, 1)])
+@pytest.mark.parametrize("kind", ["f32", "f64", "bool"])
+def test_layout_equals_numpys(shape, kind):
+    r = np.random.RandomState(0)
+    for scale in (1.0, 1e-6, 300.0):
+        a = r.randn(*shape) * scale
+        a = a > 0 if kind == "bool" else a.astype(np.float32 if kind == "f32" else np.float64)
+        assert repr(qb.array(a)) == expected(a)
+
+
+def test_shortest_digits_of_random_bits():
+    r = np.random.RandomState(1)
+    for _ in range(200):
+        a = r.randint(0, 2**32, size=5, dtype=np.uint64).astype(np.uint32).view(np.float32)
+        big = np.abs(a[np.isfinite(a)])
+        if not (big.size and 1e6 <= big.max() < 1e8):  # NumPy versions differ there
+            assert repr(qb.array(a)) == expected(a)
+        b = (r.randint(0, 2**63, size=5, dtype=np.uint64) * 2 + r.randint(0, 2, size=5).astype(np.uint64)).view(np.float64)
+        assert repr(qb.array(b)) == expected(b)
+
+
+def test_a_float32_array_turns_scientific_at_1e8():
+    assert repr(qb.array([5e7], dtype=qb.float32)) == "Tensor([50000000.], dtype=float32)"
+    assert repr(qb.array([1e8], dtype=qb.float32)) == "Tensor([1.e+08], dtype=float32)"
+
+
+def test_tracer_text():
+    seen = []
+    qb.jit(lambda x: seen.append((repr(x), x.node_id)) or x)(qb.ones((2,), dtype=qb.float32))
+    text, node_id = seen[0]
+    assert text == f"TraceTensor(node_id={node_id}, shape=[2], dtype=float32)"

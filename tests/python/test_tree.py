@@ -1,0 +1,121 @@
+"""Pytrees: dicts by sorted keys, lists, tuples, NamedTuples, None and registered classes."""
+
+import collections
+from typing import NamedTuple
+
+import pytest
+
+import quabla as qb
+
+tree = qb.tree
+
+
+class P(NamedTuple):
+    a: object
+    b: object
+
+
+class Pair:
+    def __init__(self, x, y, tag):
+        self.x, self.y, self.tag = x, y, tag
+
+
+qb._core._register(Pair, lambda p: ((p.x, p.y), p.tag), lambda tag, c: Pair(*c, tag))
+
+
+class Named:
+    def __init__(self, w, aux):
+        self.w, self.aux = w, aux
+
+
+qb._core._register(Named, lambda p: ((p.w,), (p.aux,)), lambda aux, c: Named(*c, *aux), ("w",))
+
+TREES = [1, None, (), [], {}, (1, [2, {"b": 3, "a": (4, None)}]), P(1, [2, 3]), {2: 1, 1: [P({}, 5)]}, [[[1]], ((2,),)]]
+
+
+@pytest.mark.parametrize("t", TREES, ids=repr)
+def test_flatten_and_unflatten_are_inverse(t):
+    leaves, treedef = tree.flatten(t)
+    assert tree.unflatten(treedef, leaves) == treedef.unflatten(leaves) == t
+    assert tree.leaves(t) == leaves
+    assert tree.structure(t) == treedef
+    assert hash(tree.structure(t)) == hash(treedef)
+    assert treedef.num_leaves == len(leaves)
+
+
+def test_dicts_go_by_sorted_keys():
+    assert tree.leaves({"b": 1, "a": 2}) == [2, 1]
+    assert tree.structure({"b": 1, "a": 2}) == tree.structure({"a": 3, "b": 4})
+    with pytest.raises(TypeError, match="sortable"):
+        tree.flatten({1: 0, "a": 0})
+
+
+@pytest.mark.parametrize(
+    "t, text",
+    [
+        ({"a": [1, None], "b": 2}, "TreeDef({'a': [*, None], 'b': *})"),
+        (P(1, [2]), "TreeDef(P(a=*, b=[*]))"),
+        (Pair(1, 2, "k"), "TreeDef(Pair(*, *, aux='k'))"),
+        (Named(1, 2), "TreeDef(Named(w=*, aux=(2,)))"),
+        ((1,), "TreeDef((*,))"),
+        ((), "TreeDef(())"),
+        (1, "TreeDef(*)"),
+    ],
+)
+def test_structures_print(t, text):
+    assert repr(tree.structure(t)) == text
+
+
+def test_structures_differ_by_class_keys_and_aux():
+    different = [(1, 2), [1, 2], P(1, 2), {"a": 1, "b": 2}, {"a": 1, "c": 2}, Pair(1, 2, "k"), Pair(1, 2, "l"), (1, (2,)), None]
+    defs = [tree.structure(t) for t in different]
+    assert all((a == b) == (i == j) for i, a in enumerate(defs) for j, b in enumerate(defs))
+
+
+def test_map_takes_several_trees():
+    assert tree.map(lambda x, y: x + y, {"a": 1, "b": [2]}, {"a": 10, "b": [20]}) == {"a": 11, "b": [22]}
+    assert tree.map(lambda x: x, None) is None
+    with pytest.raises(ValueError, match="structure"):
+        tree.map(lambda x, y: x, [1], (1,))
+    with pytest.raises(ZeroDivisionError):
+        tree.map(lambda x: 1 / 0, [1])
+
+
+def test_paths_are_keys_fields_and_positions():
+    t = {"p": [1, P(2, 3)], "q": (Named(4, 0),)}
+    pairs, treedef = tree.flatten_with_path(t)
+    assert [path for path, _ in pairs] == [("p", 0), ("p", 1, "a"), ("p", 1, "b"), ("q", 0, "w")]
+    assert [leaf for _, leaf in pairs] == [1, 2, 3, 4]
+    assert treedef == tree.structure(t)
+
+
+def test_subclasses_and_unknown_classes_are_leaves():
+    for leaf in (collections.OrderedDict(a=1), type("L", (list,), {})([1]), {1, 2}, object()):
+        assert tree.leaves([leaf])[0] is leaf
+        with pytest.raises(TypeError, match="argument 0"):
+            qb.jit(lambda x: x)(leaf)
+
+
+def test_a_class_is_registered_once():
+    with pytest.raises(ValueError, match="already"):
+        qb._core._register(Pair, lambda p: ((), None), lambda a, c: None)
+    with pytest.raises(ValueError, match="already"):
+        qb._core._register(dict, lambda p: ((), None), lambda a, c: None)
+
+
+def test_registered_classes_pass_through_transforms():
+    f = qb.jit(lambda p: Pair(p.x + p.y, p.y, p.tag))
+    out = f(Pair(qb.array(1.0), qb.array(2.0), "k"))
+    assert (out.x.item(), out.y.item(), out.tag) == (3.0, 2.0, "k")
+    g = qb.grad(lambda p: p.x * p.y * (2 if p.tag == "k" else 3))
+    assert g(Pair(qb.array(1.0), qb.array(2.0), "k")).x.item() == 4.0
+    assert g(Pair(qb.array(1.0), qb.array(2.0), "l")).x.item() == 6.0
+
+
+def test_wrong_leaf_counts_and_endless_trees():
+    with pytest.raises(ValueError, match="1 leaves for a tree with 2"):
+        tree.structure([1, 2]).unflatten([1])
+    loop = []
+    loop.append(loop)
+    with pytest.raises(ValueError, match="contains itself"):
+        tree.flatten(loop)
