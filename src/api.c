@@ -357,5 +357,12 @@ bool qb_set_threads(int n, qb_error *err)
 
 int qb_get_threads(void) { return pool_threads(); }
 const char *qb_isa(void) { return isa_now()->name; }
-bool qb_set_isa(const char *name, qb_error *err) { return isa_set(name, err); }
+
+bool qb_set_isa(const char *name, qb_error *err)
+{
+    if (!isa_set(name, err)) return false;
+    cache_clear(); /* compiled eager ops hold kernels of the old level */
+    return true;
+}
+
 bool qb_cpu_supported(qb_error *err) { return isa_supported(err); }

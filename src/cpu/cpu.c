@@ -215,8 +215,8 @@ static void run_steps(const qb_plan *p, const Exec *x, Workspace *w, const void 
 {
     const Isa *isa = isa_now();
     char **arrays = w->base + BASE_ARRAYS;
-    memcpy(arrays, in, (size_t)p->n_inputs * sizeof *arrays);
-    memcpy(arrays + p->n_inputs, out, (size_t)p->n_outputs * sizeof *arrays);
+    if (p->n_inputs) memcpy(arrays, in, (size_t)p->n_inputs * sizeof *arrays);
+    if (p->n_outputs) memcpy(arrays + p->n_inputs, out, (size_t)p->n_outputs * sizeof *arrays);
     for (const Exe *e = x->exes, *end = e + x->n; e < end; e++)
         if (e->is_region) run_region(x, e, isa, w);
         else run_product(x, e, isa, w);

@@ -10,6 +10,7 @@ static Graph *parse(const char *text)
     return g;
 }
 
+/* SEED=n runs program n alone, LAST=n all up to n. */
 static void test_random_programs_keep_their_bits(void)
 {
     const char *only = getenv("SEED");

@@ -10,7 +10,11 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 FLAGS = ["-std=gnu17", "-O3", "-fPIC", "-shared", "-ffp-contract=off", "-fno-math-errno",
          "-fno-trapping-math", "-fopenmp-simd", "-I" + os.path.join(HERE, "..", "..", "src")]
-LEVELS = {"baseline": [], "v3": ["-march=x86-64-v3"], "v4": ["-march=x86-64-v4", "-mprefer-vector-width=512"]}
+LEVELS = {  # compiler flags, CPU features
+    "baseline": ([], set()),
+    "v3": (["-march=x86-64-v3"], {"avx2", "fma", "bmi2"}),
+    "v4": (["-march=x86-64-v4", "-mprefer-vector-width=512"], {"avx2", "fma", "bmi2", "avx512f", "avx512dq", "avx512vl", "avx512bw"}),
+}
 
 
 def cpu_flags():
@@ -25,8 +29,7 @@ def cpu_flags():
 def levels():
     """The instruction set levels of driver.c that this machine runs."""
     have = cpu_flags()
-    need = {"baseline": set(), "v3": {"avx2", "fma", "bmi2"}, "v4": {"avx2", "fma", "avx512f", "avx512dq", "avx512vl", "avx512bw"}}
-    return [name for name in LEVELS if need[name] <= have]
+    return [name for name, (_, need) in LEVELS.items() if need <= have]
 
 
 def compiler():
@@ -34,25 +37,25 @@ def compiler():
 
 
 class Library:
-    """One build of driver.c. Functions take and return array.array('d') (or 'f' for the float32 ones)."""
+    """One build of driver.c. Functions take and return array.array('d'), or 'f' for float32."""
 
-    def __init__(self, level=None, cc=None, extra=()):
-        level = level or levels()[-1]
+    def __init__(self, level=None, cc=None):
+        flags = FLAGS + LEVELS[level or levels()[-1]][0]
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "math.so")
-            subprocess.run([*(cc or compiler()).split(), *FLAGS, *LEVELS[level], *extra, os.path.join(HERE, "driver.c"),
-                            "-o", path, "-lm"], check=True)
+            command = [*(cc or compiler()).split(), *flags, os.path.join(HERE, "driver.c"), "-o", path, "-lm"]
+            subprocess.run(command, check=True)
             self.lib = ctypes.CDLL(path)
 
     def rows(self, table="math_rows"):
         """[(name, operands, bound in ulps)] of ops.h, or of the float32 table."""
         class Row(ctypes.Structure):
-            _fields_ = [("name", ctypes.c_char_p), ("arity", ctypes.c_int), ("ulp", ctypes.c_double)]
+            _fields_ = [("name", ctypes.c_char_p), ("n", ctypes.c_int), ("ulp", ctypes.c_double)]
         rows = []
         for row in (Row * 1000).in_dll(self.lib, table):
             if not row.name:
                 return rows
-            rows.append((row.name.decode(), row.arity, row.ulp))
+            rows.append((row.name.decode(), row.n, row.ulp))
 
     def call(self, name, *operands):
         out = array.array(operands[0].typecode, bytes(operands[0].itemsize * len(operands[0])))

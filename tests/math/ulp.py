@@ -1,7 +1,9 @@
-"""Accuracy of the elementwise functions against MPFR. Needs gmpy2 and a C compiler; `--dense N` takes N times the points.
+"""Accuracy of the elementwise functions against MPFR. Needs gmpy2 and a C compiler; `--dense N`
+takes N times the points.
 
-Every floating row of ops.h with a bound is sampled (whole range, critical intervals, hard cases) and its largest error must
-not exceed the bound; then tables of special points and exact results are compared bit by bit.
+Every floating row of ops.h with a bound is sampled (whole range, critical intervals, hard cases)
+and its largest error must not exceed the bound; then tables of special points and exact results are
+compared bit by bit.
 """
 
 import argparse
@@ -19,6 +21,7 @@ import build
 INF, NAN = math.inf, math.nan
 TINY, MAX, MIN_NORMAL = 5e-324, sys.float_info.max, sys.float_info.min
 PI_2 = math.pi / 2
+EDGES = (TINY * 9, MIN_NORMAL, 2.0**-54, 2.0**-28, 0.25, 0.5, 0.75, 1.0, 2.0, 22.0, 2.0**30, 2.0**53, 2.0**60)
 
 REFERENCE = {
     "exp": gmpy2.exp, "exp2": gmpy2.exp2, "expm1": gmpy2.expm1, "log": gmpy2.log, "log1p": gmpy2.log1p, "log2": gmpy2.log2,
@@ -28,7 +31,8 @@ REFERENCE = {
     "sqrt": gmpy2.sqrt, "pow": lambda x, y: x**y, "atan2": gmpy2.atan2, "hypot": gmpy2.hypot,
 }
 
-# Intervals to sample beside the whole range: (low, high), uniform; pieces meet, reductions change and results saturate there.
+# Intervals to sample beside the whole range, uniformly: pieces meet and results saturate there.
+# (low, high) of x, then of y.
 INTERVALS = {
     "exp": [(-1, 1), (-745.2, -708), (708, 709.79), (-750, 750), (0.34, 0.35)],
     "exp2": [(-1, 1), (-1075.1, -1020), (1020, 1024), (-1100, 1100)],
@@ -69,7 +73,7 @@ def any_double(rng):
 
 
 def near_multiples_of_half_pi():
-    """The doubles closest to multiples of pi/2 over all exponents: convergents of pi/2 divided by a power of two."""
+    """The doubles closest to multiples of pi/2, in every third binade: convergents of pi/2 / 2^e."""
     with gmpy2.context(gmpy2.get_context(), precision=2600):
         half_pi = Fraction(*map(int, (gmpy2.const_pi() / 2).as_integer_ratio()))
     points = []
@@ -86,13 +90,12 @@ def near_multiples_of_half_pi():
 
 
 def points(name, arity, count, rng):
-    """Operand arrays for a row: `count` points over the whole range and `count` in its intervals."""
+    """Operand arrays for a row: more than `count` points at large, and `count` in its intervals."""
     xs = [[any_double(rng) for _ in range(count // 4)] for _ in range(arity)]
-    small = [[rng.choice((-1, 1)) * 2 ** rng.uniform(-30, 30) for _ in range(count)] for _ in range(arity)]
-    xs = [a + b for a, b in zip(xs, small)]
+    for x in xs:
+        x += [rng.choice((-1, 1)) * 2 ** rng.uniform(-30, 30) for _ in range(count)]
     if arity == 1:
-        xs[0] += [s * of_bits(bits(b) + d) for s in (1, -1) for d in range(-3, 4)
-                  for b in (TINY * 9, MIN_NORMAL, 2.0**-54, 2.0**-28, 0.25, 0.5, 0.75, 1.0, 2.0, 22.0, 2.0**30, 2.0**53, 2.0**60)]
+        xs[0] += [s * of_bits(bits(b) + d) for s in (1, -1) for d in range(-3, 4) for b in EDGES]
         xs[0] += [rng.choice((-1, 1)) * rng.randrange(2**52) * TINY for _ in range(count // 20)]
     if name in ("sin", "cos", "tan"):
         xs[0] += near_multiples_of_half_pi() + [n * PI_2 for n in range(2000)] + [1e22, -1e22]
@@ -107,13 +110,13 @@ def points(name, arity, count, rng):
 
 
 class Error:
-    """Errors in ulps of the exact result, for one format: p bits, least exponent as frexp counts it."""
+    """Errors in ulps of the exact result, for one format: p bits, exponents as frexp counts them."""
 
     def __init__(self, p=53, least=-1021, top=1024):
         self.p, self.least, self.top = p, least, top
 
     def of(self, got, exact):
-        """|got - exact| in ulps; an infinity counts as 2^top, so a result rounded past the largest number is not far off."""
+        """|got - exact| in ulps. Infinity counts as 2^top: rounding past the largest number is no crime."""
         if gmpy2.is_nan(exact) or math.isnan(got):
             return 0.0 if gmpy2.is_nan(exact) and math.isnan(got) else INF
         limit = gmpy2.mpfr(2) ** self.top
@@ -126,7 +129,7 @@ class Error:
 
 
 def worst(reference, got, operands, error):
-    """(largest error, its operands). Correctly rounded results count as 0.5 and cost no long arithmetic."""
+    """(largest error, its operands). Correctly rounded results count as 0.5, with less work."""
     high, where = 0.0, ()
     for i, x in enumerate(zip(*operands)):
         exact = reference(*map(gmpy2.mpfr, x))
@@ -138,6 +141,13 @@ def worst(reference, got, operands, error):
     return high, where
 
 
+def report(name, bound, high, where):
+    """Prints a line of the table; true when the error is over the bound."""
+    verdict = "" if high <= bound else "   FAILED"
+    print(f"{name:10} {bound:6.2f} {high:7.3f}  {', '.join(map(float.hex, where))}{verdict}")
+    return verdict != ""
+
+
 def check_accuracy(lib, count, seed, only):
     failed, error = 0, Error()
     print(f"{'function':10} {'bound':>6} {'worst':>7}  at")
@@ -146,9 +156,7 @@ def check_accuracy(lib, count, seed, only):
             continue
         operands = points(name, arity, count, random.Random(seed))
         high, where = worst(REFERENCE[name], lib.call("math_" + name, *operands), operands, error)
-        ok = high <= (bound or 0.5)
-        failed += not ok
-        print(f"{name:10} {bound or 0.5:6.2f} {high:7.3f}  {', '.join(map(float.hex, where))}{'' if ok else '   FAILED'}")
+        failed += report(name, bound or 0.5, high, where)
     return failed
 
 
@@ -164,9 +172,7 @@ def check_float32(lib, count, seed, only):
         near = array.array("f", (random.Random(seed).uniform(-20, 20) for _ in range(count)))
         x = array.array("f", [v for v in x + near if math.isfinite(v)])
         high, where = worst(REFERENCE[name[:-1]], lib.call("math_" + name, x), [x], error)
-        ok = high <= bound
-        failed += not ok
-        print(f"{name:10} {bound:6.2f} {high:7.3f}  {', '.join(map(float.hex, where))}{'' if ok else '   FAILED'}")
+        failed += report(name, bound, high, where)
     return failed
 
 
