@@ -10,8 +10,9 @@
    tests an argument, q_NAME_main is branch-free and valid where the test says 0, q_NAME_slow is any
    C and valid where it says 1.
 
-   All polynomials are minimax: Sollya's fpminimax for double coefficients, on the interval and with
-   the error given beside them. They are evaluated in Estrin's order (pairs, then pairs of pairs): a
+   All polynomials are minimax, on the interval and with the error given beside them: Sollya, as in
+     fpminimax((expm1(x) - x) / x^2, 10, [|D...|], [-log(2)/2; log(2)/2], absolute)
+   They are evaluated in Estrin's order (pairs, then pairs of pairs): a
    loop over a tile is bound by the number of instructions that wait, so a short chain counts as
    much as a small number. A plain division is cheap here, since the divider works beside the other
    units: log with a polynomial guess and Newton steps instead took 1.05 ns, not 0.86. */

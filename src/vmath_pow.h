@@ -117,7 +117,7 @@ Q_FN double q_hypot(double x, double y)
 
 /* x - n y with n = trunc(x / y), exact: the rounded quotient is n or n + 1, and both remainders are
    doubles. */
-Q_FN int q_fmod_rare(double x, double y) { return !(q_abs(x) / q_abs(y) < 0x1p52); }
+Q_FN int q_fmod_rare(double x, double y) { return !(q_abs(x) < q_abs(y) * 0x1p52); }
 
 Q_FN double q_fmod_main(double x, double y)
 {

@@ -1,17 +1,21 @@
-/* array.c: operators and properties that Tensor and TraceTensor share. Each operator is one op; what is eager and what is traced
-   is decided in ops.c. == and != compare identity, so arrays can be keys. */
+/* array.c: operators and properties that Tensor and TraceTensor share. Each operator is one op;
+   what is eager and what is traced is decided in ops.c. == and != compare identity, so arrays can
+   be keys. */
 #include "ext.h"
 
-/* A foreign array beside a tracer is refused: its values would silently become constants of the trace. */
+/* A foreign array beside a tracer is refused: its values would silently become constants of the
+   trace. */
 static bool clash(PyObject *l, PyObject *r)
 {
     if (tracer_check(l) && ops_foreign(r)) {
-        PyErr_Format(PyExc_TypeError, "a %s meets a TraceTensor; make it a Tensor first, with quabla.asarray",
+        PyErr_Format(PyExc_TypeError,
+                     "a %s meets a TraceTensor; make it a Tensor first, with quabla.asarray",
                      Py_TYPE(r)->tp_name);
         return true;
     }
     if (tracer_check(r) && ops_foreign(l)) {
-        PyErr_Format(core.TracerError, "a %s meets a TraceTensor; make it a Tensor first, with quabla.asarray",
+        PyErr_Format(core.TracerError,
+                     "a %s meets a TraceTensor; make it a Tensor first, with quabla.asarray",
                      Py_TYPE(l)->tp_name);
         return true;
     }
@@ -50,7 +54,9 @@ PyObject *array_matmul(PyObject *l, PyObject *r)
     if (y && (array_type(x)->rank < 2 || array_type(y)->rank < 2)) {
         PyObject *a = dtype_text(array_type(x)), *b = dtype_text(array_type(y));
         if (a && b)
-            PyErr_Format(PyExc_ValueError, "@ needs two axes or more on both sides, not %U and %U; use quabla.matmul", a, b);
+            PyErr_Format(PyExc_ValueError,
+                         "@ needs two axes or more on both sides, not %U and %U; use quabla.matmul",
+                         a, b);
         Py_XDECREF(a);
         Py_XDECREF(b);
     } else if (y) {
@@ -116,19 +122,36 @@ PyObject *array_shape_list(const qb_type *t)
     PyObject *list = PyList_New(t->rank);
     for (int i = 0; list && i < t->rank; i++) {
         PyObject *n = PyLong_FromLongLong(t->dims[i]);
-        if (!n) Py_CLEAR(list);
-        else PyList_SET_ITEM(list, i, n);
+        if (!n)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, i, n);
     }
     return list;
 }
 
-static PyObject *get_shape(PyObject *x, void *Py_UNUSED(c)) { return array_shape_list(array_type(x)); }
-static PyObject *get_ndim(PyObject *x, void *Py_UNUSED(c)) { return PyLong_FromLong(array_type(x)->rank); }
-static PyObject *get_size(PyObject *x, void *Py_UNUSED(c)) { return PyLong_FromLongLong(qb_type_size(array_type(x))); }
-static PyObject *get_dtype(PyObject *x, void *Py_UNUSED(c)) { return Py_NewRef(dtype_object(array_type(x)->dtype)); }
+static PyObject *get_shape(PyObject *x, void *Py_UNUSED(c))
+{
+    return array_shape_list(array_type(x));
+}
+static PyObject *get_ndim(PyObject *x, void *Py_UNUSED(c))
+{
+    return PyLong_FromLong(array_type(x)->rank);
+}
+static PyObject *get_size(PyObject *x, void *Py_UNUSED(c))
+{
+    return PyLong_FromLongLong(qb_type_size(array_type(x)));
+}
+static PyObject *get_dtype(PyObject *x, void *Py_UNUSED(c))
+{
+    return Py_NewRef(dtype_object(array_type(x)->dtype));
+}
 static PyObject *get_T(PyObject *x, void *Py_UNUSED(c)) { return shape_transpose(x, -1, NULL); }
 /* NumPy leaves operators to the side with the higher priority. */
-static PyObject *get_priority(PyObject *Py_UNUSED(x), void *Py_UNUSED(c)) { return PyLong_FromLong(1000); }
+static PyObject *get_priority(PyObject *Py_UNUSED(x), void *Py_UNUSED(c))
+{
+    return PyLong_FromLong(1000);
+}
 
 PyGetSetDef array_getset[] = {
     {"shape", get_shape, NULL, "lengths of the axes, a list", NULL},

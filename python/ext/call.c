@@ -1,4 +1,5 @@
-/* call.c: the arguments of a jitted call: keywords that are positions, static arguments, static keywords. */
+/* call.c: the arguments of a jitted call: keywords that are positions, static arguments, static
+   keywords. */
 #include "ext.h"
 
 enum { VARARGS = 4, VARKEYWORDS = 8 }; /* co_flags */
@@ -9,7 +10,8 @@ PyObject *call_params(PyObject *fun)
     while (Py_TYPE(fun) == core.Transform) fun = ((Transform *)fun)->fun;
     PyObject *out = NULL;
     if (PyFunction_Check(fun)) {
-        PyObject *code = PyFunction_GET_CODE(fun), *names = PyObject_GetAttrString(code, "co_varnames");
+        PyObject *code = PyFunction_GET_CODE(fun),
+                 *names = PyObject_GetAttrString(code, "co_varnames");
         if (names) out = PyTuple_GetSlice(names, 0, ((PyCodeObject *)code)->co_argcount);
         Py_XDECREF(names);
         return out;
@@ -17,17 +19,22 @@ PyObject *call_params(PyObject *fun)
     PyObject *inspect = PyImport_ImportModule("inspect");
     PyObject *signature = inspect ? PyObject_CallMethod(inspect, "signature", "O", fun) : NULL;
     PyObject *params = signature ? PyObject_GetAttrString(signature, "parameters") : NULL;
-    PyObject *values = params ? PyMapping_Values(params) : NULL, *list = values ? PyList_New(0) : NULL;
+    PyObject *values = params ? PyMapping_Values(params) : NULL,
+             *list = values ? PyList_New(0) : NULL;
     for (Py_ssize_t i = 0; list && i < PySequence_Fast_GET_SIZE(values); i++) {
-        PyObject *p = PySequence_Fast_GET_ITEM(values, i), *kind = PyObject_GetAttrString(p, "kind");
+        PyObject *p = PySequence_Fast_GET_ITEM(values, i),
+                 *kind = PyObject_GetAttrString(p, "kind");
         PyObject *name = kind ? PyObject_GetAttrString(p, "name") : NULL;
-        const long k = kind ? PyLong_AsLong(kind) : -1; /* 0, 1: positional; 2: *args; 3: keyword only; 4: **kwargs */
+        const long k = kind ? PyLong_AsLong(kind)
+                            : -1; /* 0, 1: positional; 2: *args; 3: keyword only; 4: **kwargs */
         if (!name || (k < 2 && PyList_Append(list, name))) Py_CLEAR(list);
         Py_XDECREF(kind);
         Py_XDECREF(name);
     }
-    if (list) out = PyList_AsTuple(list);
-    else if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_TypeError)) {
+    if (list)
+        out = PyList_AsTuple(list);
+    else if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_ValueError) ||
+             PyErr_ExceptionMatches(PyExc_TypeError)) {
         PyErr_Clear(); /* built-in functions may have no signature */
         out = PyTuple_New(0);
     }
@@ -39,7 +46,8 @@ PyObject *call_params(PyObject *fun)
     return out;
 }
 
-/* Does fun take more than its named positional parameters? Unknown for anything but plain functions: then yes. */
+/* Does fun take more than its named positional parameters? Unknown for anything but plain
+   functions: then yes. */
 static bool open_ended(PyObject *fun, int flag)
 {
     while (Py_TYPE(fun) == core.Transform) fun = ((Transform *)fun)->fun;
@@ -59,7 +67,9 @@ static bool keyword_only(PyObject *fun, PyObject *name)
     if (!PyFunction_Check(fun)) return true;
     PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(fun);
     PyObject *names = PyObject_GetAttrString((PyObject *)code, "co_varnames");
-    PyObject *own = names ? PyTuple_GetSlice(names, code->co_argcount, code->co_argcount + code->co_kwonlyargcount) : NULL;
+    PyObject *own = names ? PyTuple_GetSlice(names, code->co_argcount,
+                                             code->co_argcount + code->co_kwonlyargcount)
+                          : NULL;
     const bool found = own && find(own, name) >= 0;
     Py_XDECREF(names);
     Py_XDECREF(own);
@@ -76,13 +86,19 @@ static bool check_static(Transform *t)
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(t->static_argnums); i++) {
         const Py_ssize_t p = PyLong_AsSsize_t(PyTuple_GET_ITEM(t->static_argnums, i));
         if (p >= -n && (p < n || open_ended(t->fun, VARARGS))) continue;
-        PyErr_Format(PyExc_ValueError, "%R: static_argnums %zd is out of range; the function has %zd positional parameters", t, p, n);
+        PyErr_Format(
+            PyExc_ValueError,
+            "%R: static_argnums %zd is out of range; the function has %zd positional parameters", t,
+            p, n);
         return false;
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(t->static_argnames); i++) {
         PyObject *name = PyTuple_GET_ITEM(t->static_argnames, i);
-        if (find(t->params, name) >= 0 || keyword_only(t->fun, name) || open_ended(t->fun, VARKEYWORDS)) continue;
-        PyErr_Format(PyExc_ValueError, "%R: static_argnames %R is no parameter of the function", t, name);
+        if (find(t->params, name) >= 0 || keyword_only(t->fun, name) ||
+            open_ended(t->fun, VARKEYWORDS))
+            continue;
+        PyErr_Format(PyExc_ValueError, "%R: static_argnames %R is no parameter of the function", t,
+                     name);
         return false;
     }
     return true;
@@ -107,12 +123,16 @@ static bool static_name(Transform *t, PyObject *name)
 static bool hashable(Transform *t, PyObject *x, PyObject *name)
 {
     if (array_check(x)) {
-        PyErr_Format(PyExc_TypeError, "%R: static argument %S is an array; static arguments are values such as ints and strings", t, name);
+        PyErr_Format(PyExc_TypeError,
+                     "%R: static argument %S is an array; static arguments are values such as ints "
+                     "and strings",
+                     t, name);
         return false;
     }
     if (PyObject_Hash(x) != -1) return true;
     PyErr_Clear();
-    PyErr_Format(PyExc_TypeError, "%R: static argument %S is %s, which is not hashable", t, name, stage_kind(x));
+    PyErr_Format(PyExc_TypeError, "%R: static argument %S is %s, which is not hashable", t, name,
+                 stage_kind(x));
     return false;
 }
 
@@ -121,7 +141,8 @@ static bool hashable(Transform *t, PyObject *x, PyObject *name)
 void call_free(Call *c)
 {
     for (Py_ssize_t i = 0; c->args && i < c->n; i++) Py_DECREF(c->args[i]);
-    for (Py_ssize_t i = 0; c->kwvalues && i < PyTuple_GET_SIZE(c->kwnames); i++) Py_DECREF(c->kwvalues[i]);
+    for (Py_ssize_t i = 0; c->kwvalues && i < PyTuple_GET_SIZE(c->kwnames); i++)
+        Py_DECREF(c->kwvalues[i]);
     PyMem_Free(c->args);
     PyMem_Free(c->opaque);
     PyMem_Free(c->kwvalues);
@@ -143,12 +164,16 @@ static bool keep_keywords(Transform *t, PyObject *left, Call *c)
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *name = PyTuple_GET_ITEM(PyList_GET_ITEM(left, i), 0);
         PyTuple_SET_ITEM(c->kwnames, i, Py_NewRef(name));
-        c->kwvalues[i] = Py_NewRef(PyTuple_GET_ITEM(PyTuple_GET_ITEM(PyList_GET_ITEM(left, i), 1), 0));
+        c->kwvalues[i] =
+            Py_NewRef(PyTuple_GET_ITEM(PyTuple_GET_ITEM(PyList_GET_ITEM(left, i), 1), 0));
     }
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *name = PyTuple_GET_ITEM(c->kwnames, i);
         if (!static_name(t, name)) {
-            PyErr_Format(PyExc_TypeError, "%R: keyword '%U' must be static: pass it by position, or name it in static_argnames", t, name);
+            PyErr_Format(PyExc_TypeError,
+                         "%R: keyword '%U' must be static: pass it by position, or name it in "
+                         "static_argnames",
+                         t, name);
             return false;
         }
         if (!hashable(t, c->kwvalues[i], name)) return false;
@@ -156,7 +181,8 @@ static bool keep_keywords(Transform *t, PyObject *left, Call *c)
     return true;
 }
 
-/* Keywords that name the next positional parameter are that position, again and again; the others are left as (name, (value,)). */
+/* Keywords that name the next positional parameter are that position, again and again; the others
+   are left as (name, (value,)). */
 static bool place_keywords(Transform *t, PyObject *const *values, PyObject *kwnames, Call *c)
 {
     const Py_ssize_t n = PyTuple_GET_SIZE(kwnames);
@@ -165,7 +191,9 @@ static bool place_keywords(Transform *t, PyObject *const *values, PyObject *kwna
     while (ok && moved && c->n < PyTuple_GET_SIZE(t->params)) {
         moved = false;
         for (Py_ssize_t i = 0; i < n && !moved; i++) {
-            if (used[i] || PyUnicode_Compare(PyTuple_GET_ITEM(kwnames, i), PyTuple_GET_ITEM(t->params, c->n))) continue;
+            if (used[i] ||
+                PyUnicode_Compare(PyTuple_GET_ITEM(kwnames, i), PyTuple_GET_ITEM(t->params, c->n)))
+                continue;
             c->args[c->n++] = Py_NewRef(values[i]);
             used[i] = moved = true;
         }
@@ -184,7 +212,8 @@ static bool place_keywords(Transform *t, PyObject *const *values, PyObject *kwna
 
 static bool has_static(const Transform *t)
 {
-    return t->static_argnums && (PyTuple_GET_SIZE(t->static_argnums) || PyTuple_GET_SIZE(t->static_argnames));
+    return t->static_argnums &&
+           (PyTuple_GET_SIZE(t->static_argnums) || PyTuple_GET_SIZE(t->static_argnames));
 }
 
 bool call_plain(const Transform *t, PyObject *kwnames)
@@ -201,7 +230,8 @@ bool call_sort(Transform *t, PyObject *const *args, Py_ssize_t n, PyObject *kwna
     if (call_plain(t, kwnames)) return true;
     bool ok = true;
     if (t->kind != DO_JIT) {
-        PyErr_Format(PyExc_TypeError, "%R takes positional arguments only; keywords are for jit", t);
+        PyErr_Format(PyExc_TypeError, "%R takes positional arguments only; keywords are for jit",
+                     t);
         ok = false;
     } else if (!t->params) {
         ok = (t->params = call_params(t->fun)) && check_static(t);

@@ -1,7 +1,8 @@
 /* convert.c: other objects become Tensors, and Tensors become lists and NumPy arrays.
 
-   Memory comes in by the buffer protocol (NumPy is never imported for it), nested lists by two walks: the first finds the
-   shape, the second checks every length and reads the numbers as float64, which holds every value of every dtype here. */
+   Memory comes in by the buffer protocol (NumPy is never imported for it), nested lists by two
+   walks: the first finds the shape, the second checks every length and reads the numbers as
+   float64, which holds every value of every dtype here. */
 #include "ext.h"
 
 /* ---- strided copies ---- */
@@ -9,7 +10,8 @@
 /* One row of n elements, `stride` bytes apart. */
 static void gather_row(char *dst, const char *src, int64_t item, int64_t n, int64_t stride)
 {
-    if (stride == item) memcpy(dst, src, (size_t)(n * item));
+    if (stride == item)
+        memcpy(dst, src, (size_t)(n * item));
     else if (item == 8)
         for (int64_t i = 0; i < n; i++) memcpy(dst + 8 * i, src + i * stride, 8);
     else if (item == 4)
@@ -18,15 +20,19 @@ static void gather_row(char *dst, const char *src, int64_t item, int64_t n, int6
         for (int64_t i = 0; i < n; i++) dst[i] = src[i * stride];
 }
 
-void convert_gather(char *dst, const char *src, int64_t item, int rank, const int64_t *dims, const int64_t *strides)
+void convert_gather(char *dst, const char *src, int64_t item, int rank, const int64_t *dims,
+                    const int64_t *strides)
 {
     int64_t d[QB_MAX_RANK + 1] = {1}, s[QB_MAX_RANK + 1] = {item}, at[QB_MAX_RANK + 1] = {0};
     int n = 1; /* axes from the innermost on, neighbours merged where one stride serves both */
     for (int i = rank - 1; i >= 0; i--) {
         if (dims[i] == 1) continue;
-        if (d[n - 1] == 1) d[n - 1] = dims[i], s[n - 1] = strides[i];
-        else if (strides[i] == d[n - 1] * s[n - 1]) d[n - 1] *= dims[i];
-        else d[n] = dims[i], s[n++] = strides[i];
+        if (d[n - 1] == 1)
+            d[n - 1] = dims[i], s[n - 1] = strides[i];
+        else if (strides[i] == d[n - 1] * s[n - 1])
+            d[n - 1] *= dims[i];
+        else
+            d[n] = dims[i], s[n++] = strides[i];
     }
     for (;;) {
         gather_row(dst, src, item, d[0], s[0]);
@@ -45,7 +51,20 @@ void convert_gather(char *dst, const char *src, int64_t item, int rank, const in
 /* ---- numbers of other kinds ---- */
 
 /* Element kinds of a buffer: our dtypes, then integers by size and sign. */
-typedef enum { K_F32 = QB_F32, K_F64 = QB_F64, K_BOOL = QB_BOOL, K_I1, K_I2, K_I4, K_I8, K_U1, K_U2, K_U4, K_U8, K_NONE } Kind;
+typedef enum {
+    K_F32 = QB_F32,
+    K_F64 = QB_F64,
+    K_BOOL = QB_BOOL,
+    K_I1,
+    K_I2,
+    K_I4,
+    K_I8,
+    K_U1,
+    K_U2,
+    K_U4,
+    K_U8,
+    K_NONE
+} Kind;
 
 static Kind kind_of(const Py_buffer *view)
 {
@@ -67,27 +86,30 @@ static Kind kind_of(const Py_buffer *view)
 /* n elements of kind k, `stride` bytes apart, as double. */
 static void read_row(Kind k, const char *src, int64_t stride, int64_t n, double *out)
 {
-#define READ(kind, type)                                                                                               \
-    case kind:                                                                                                         \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            type v;                                                                                                    \
-            memcpy(&v, src + i * stride, sizeof v);                                                                    \
-            out[i] = (double)v;                                                                                        \
-        }                                                                                                              \
+    /* clang-format off */
+#define READ(kind, type) \
+    case kind: \
+        for (int64_t i = 0; i < n; i++) { \
+            type v; \
+            memcpy(&v, src + i * stride, sizeof v); \
+            out[i] = (double)v; \
+        } \
         break;
     switch (k) {
-        READ(K_F32, float) READ(K_F64, double) READ(K_BOOL, uint8_t) READ(K_I1, int8_t) READ(K_I2, int16_t)
-        READ(K_I4, int32_t) READ(K_I8, int64_t) READ(K_U1, uint8_t) READ(K_U2, uint16_t) READ(K_U4, uint32_t)
-        READ(K_U8, uint64_t)
+    READ(K_F32, float) READ(K_F64, double) READ(K_BOOL, uint8_t)
+    READ(K_I1, int8_t) READ(K_I2, int16_t) READ(K_I4, int32_t) READ(K_I8, int64_t)
+    READ(K_U1, uint8_t) READ(K_U2, uint16_t) READ(K_U4, uint32_t) READ(K_U8, uint64_t)
     case K_NONE: break;
     }
+    /* clang-format on */
 #undef READ
 }
 
 /* n doubles as elements of a dtype. */
 static void write_row(int dtype, char *dst, const double *src, int64_t n)
 {
-    if (dtype == QB_F64) memcpy(dst, src, (size_t)n * sizeof *src);
+    if (dtype == QB_F64)
+        memcpy(dst, src, (size_t)n * sizeof *src);
     else if (dtype == QB_F32)
         for (int64_t i = 0; i < n; i++) ((float *)dst)[i] = (float)src[i];
     else
@@ -106,7 +128,8 @@ static void import_rows(const Py_buffer *view, Kind kind, int dtype, char *dst)
         convert_gather(dst, view->buf, item, rank, dims, strides);
         return;
     }
-    const int64_t n = rank ? view->shape[rank - 1] : 1, step = rank ? view->strides[rank - 1] : item;
+    const int64_t n = rank ? view->shape[rank - 1] : 1,
+                  step = rank ? view->strides[rank - 1] : item;
     const char *src = view->buf;
     int64_t at[QB_MAX_RANK] = {0};
     double row[CHUNK];
@@ -140,8 +163,10 @@ static bool buffer_type(const Py_buffer *view, PyObject *o, qb_type *t)
     for (int i = 0; i < view->ndim; i++) {
         t->dims[i] = view->shape[i];
         if (t->dims[i] > 0) continue;
-        PyErr_Format(PyExc_ValueError, "array: this %s has length 0 along axis %d; arrays without elements are not supported",
-                     Py_TYPE(o)->tp_name, i);
+        PyErr_Format(
+            PyExc_ValueError,
+            "array: this %s has length 0 along axis %d; arrays without elements are not supported",
+            Py_TYPE(o)->tp_name, i);
         return false;
     }
     return true;
@@ -155,7 +180,9 @@ static PyObject *from_buffer(PyObject *o, int dtype, bool *weak)
     qb_type t = {0};
     Tensor *out = NULL;
     if (kind == K_NONE || view.suboffsets) {
-        PyErr_Format(PyExc_TypeError, "array: elements of format '%s' are not supported; convert to float64, float32 or bool first",
+        PyErr_Format(PyExc_TypeError,
+                     "array: elements of format '%s' are not supported; convert to float64, "
+                     "float32 or bool first",
                      view.format ? view.format : "B");
     } else if (buffer_type(&view, o, &t)) {
         if (weak) *weak = dtype < 0 && !view.ndim && kind > K_BOOL;
@@ -191,12 +218,16 @@ static void *ragged(Nested *w, int depth, PyObject *o)
         const Py_ssize_t n = PyObject_Size(o);
         if (n < 0) PyErr_Clear();
         if (depth < w->type.rank)
-            PyErr_Format(PyExc_ValueError, "array: element %R has length %zd where others have %lld", at, n,
+            PyErr_Format(PyExc_ValueError,
+                         "array: element %R has length %zd where others have %lld", at, n,
                          (long long)w->type.dims[depth]);
-        else PyErr_Format(PyExc_ValueError, "array: element %R is a %s where others are numbers", at, Py_TYPE(o)->tp_name);
+        else
+            PyErr_Format(PyExc_ValueError, "array: element %R is a %s where others are numbers", at,
+                         Py_TYPE(o)->tp_name);
     } else {
-        PyErr_Format(PyExc_ValueError, "array: element %R is %s where others are lists of length %lld", at, stage_kind(o),
-                     (long long)w->type.dims[depth]);
+        PyErr_Format(PyExc_ValueError,
+                     "array: element %R is %s where others are lists of length %lld", at,
+                     stage_kind(o), (long long)w->type.dims[depth]);
     }
     Py_DECREF(at);
     return NULL;
@@ -211,8 +242,12 @@ static bool find_shape(PyObject *o, Nested *w)
     while (ok && is_list(o)) {
         const Py_ssize_t n = PySequence_Size(o);
         if (w->type.rank == QB_MAX_RANK)
-            PyErr_Format(PyExc_ValueError, "array: lists nested deeper than %d, or a list that contains itself", QB_MAX_RANK);
-        else if (!n) PyErr_SetString(PyExc_ValueError, "array: an empty list; arrays without elements are not supported");
+            PyErr_Format(PyExc_ValueError,
+                         "array: lists nested deeper than %d, or a list that contains itself",
+                         QB_MAX_RANK);
+        else if (!n)
+            PyErr_SetString(PyExc_ValueError,
+                            "array: an empty list; arrays without elements are not supported");
         ok = n > 0 && w->type.rank < QB_MAX_RANK;
         if (!ok) break;
         w->type.dims[w->type.rank++] = n;
@@ -242,15 +277,20 @@ static bool fill_array(PyObject *o, int depth, Nested *w)
     if (!x) return false;
     const Tensor *t = (Tensor *)x;
     const int rest = w->type.rank - depth;
-    const bool fits = t->type.rank == rest && !memcmp(t->type.dims, w->type.dims + depth, sizeof *t->type.dims * (size_t)rest);
+    const bool fits = t->type.rank == rest && !memcmp(t->type.dims, w->type.dims + depth,
+                                                      sizeof *t->type.dims * (size_t)rest);
     if (fits) {
         const int64_t n = qb_type_size(&t->type);
         read_row((Kind)t->type.dtype, tensor_data(x), qb_dtype_size(t->type.dtype), n, w->out);
         w->out += n;
-        if (t->type.dtype == QB_BOOL) w->boolean = true;
-        else if (t->type.weak) w->number = true;
-        else if (t->type.dtype == QB_F32) w->f32 = true;
-        else w->f64 = true;
+        if (t->type.dtype == QB_BOOL)
+            w->boolean = true;
+        else if (t->type.weak)
+            w->number = true;
+        else if (t->type.dtype == QB_F32)
+            w->f32 = true;
+        else
+            w->f64 = true;
     } else {
         ragged(w, depth, o);
     }
@@ -262,13 +302,15 @@ static bool fill_array(PyObject *o, int depth, Nested *w)
 static bool fill(PyObject *o, int depth, Nested *w)
 {
     if (is_list(o)) {
-        if (depth == w->type.rank || PySequence_Size(o) != w->type.dims[depth]) return ragged(w, depth, o);
+        if (depth == w->type.rank || PySequence_Size(o) != w->type.dims[depth])
+            return ragged(w, depth, o);
         PyObject *items = PySequence_Fast(o, "not a sequence");
         if (!items) return false;
         bool ok = true;
         for (Py_ssize_t i = 0; ok && i < (Py_ssize_t)w->type.dims[depth]; i++) {
             w->at[depth] = i;
-            ok = i < PySequence_Fast_GET_SIZE(items) && fill(PySequence_Fast_GET_ITEM(items, i), depth + 1, w);
+            ok = i < PySequence_Fast_GET_SIZE(items) &&
+                 fill(PySequence_Fast_GET_ITEM(items, i), depth + 1, w);
         }
         Py_DECREF(items);
         return ok;
@@ -282,8 +324,11 @@ static bool fill(PyObject *o, int depth, Nested *w)
         return true;
     }
     if (tensor_check(o) || ops_foreign(o)) return fill_array(o, depth, w);
-    if (tracer_check(o)) PyErr_SetString(core.TracerError, "array: a list with TraceTensors has no data yet; use quabla.stack");
-    else PyErr_Format(PyExc_TypeError, "array: cannot convert %s to a number", stage_kind(o));
+    if (tracer_check(o))
+        PyErr_SetString(core.TracerError,
+                        "array: a list with TraceTensors has no data yet; use quabla.stack");
+    else
+        PyErr_Format(PyExc_TypeError, "array: cannot convert %s to a number", stage_kind(o));
     return false;
 }
 
@@ -296,15 +341,18 @@ static PyObject *from_list(PyObject *o, int dtype)
     w.out = qb_buffer_data(wide->buffer);
     if (fill(o, 0, &w)) {
         if (dtype < 0 && w.f32 && w.f64)
-            PyErr_SetString(PyExc_ValueError, "array: the list holds f32 and f64 arrays; use astype on one of them, or give dtype");
+            PyErr_SetString(PyExc_ValueError, "array: the list holds f32 and f64 arrays; use "
+                                              "astype on one of them, or give dtype");
         else {
-            w.type.dtype = (uint8_t)(dtype >= 0             ? dtype
-                                     : w.f32                ? QB_F32
-                                     : w.f64 || w.number    ? QB_F64
-                                                            : QB_BOOL);
-            out = w.type.dtype == QB_F64 ? (Tensor *)Py_NewRef((PyObject *)wide) : tensor_empty(&w.type);
+            w.type.dtype = (uint8_t)(dtype >= 0          ? dtype
+                                     : w.f32             ? QB_F32
+                                     : w.f64 || w.number ? QB_F64
+                                                         : QB_BOOL);
+            out = w.type.dtype == QB_F64 ? (Tensor *)Py_NewRef((PyObject *)wide)
+                                         : tensor_empty(&w.type);
             if (out && out != wide)
-                write_row(w.type.dtype, qb_buffer_data(out->buffer), qb_buffer_data(wide->buffer), qb_type_size(&w.type));
+                write_row(w.type.dtype, qb_buffer_data(out->buffer), qb_buffer_data(wide->buffer),
+                          qb_type_size(&w.type));
         }
     }
     Py_DECREF(wide);
@@ -320,7 +368,8 @@ static PyObject *from_tensor(PyObject *o, int dtype, bool copy)
     if (!copy && (dtype < 0 || !t->type.weak)) return Py_NewRef(o);
     qb_type type = t->type;
     type.weak = 0;
-    return tensor_new(qb_buffer_retain(t->buffer), &type); /* nobody can change it, so the memory is shared */
+    return tensor_new(qb_buffer_retain(t->buffer),
+                      &type); /* nobody can change it, so the memory is shared */
 }
 
 PyObject *convert_array(PyObject *o, int dtype, bool copy, bool *weak)
@@ -334,16 +383,22 @@ PyObject *convert_array(PyObject *o, int dtype, bool copy, bool *weak)
         return v == -1 && PyErr_Occurred() ? NULL : tensor_scalar(v, dtype < 0 ? QB_F64 : dtype);
     }
     if (is_list(o)) return from_list(o, dtype);
-    if (PyObject_CheckBuffer(o) && !PyBytes_Check(o) && !PyByteArray_Check(o)) return from_buffer(o, dtype, weak);
+    if (PyObject_CheckBuffer(o) && !PyBytes_Check(o) && !PyByteArray_Check(o))
+        return from_buffer(o, dtype, weak);
     if (ops_foreign(o)) {
         PyObject *array = PyObject_CallMethod(o, "__array__", NULL), *out = NULL;
-        if (array && PyObject_CheckBuffer(array)) out = from_buffer(array, dtype, weak);
-        else if (array) PyErr_Format(PyExc_TypeError, "array: %s.__array__() returned no array", Py_TYPE(o)->tp_name);
+        if (array && PyObject_CheckBuffer(array))
+            out = from_buffer(array, dtype, weak);
+        else if (array)
+            PyErr_Format(PyExc_TypeError, "array: %s.__array__() returned no array",
+                         Py_TYPE(o)->tp_name);
         Py_XDECREF(array);
         return out;
     }
-    PyErr_Format(PyExc_TypeError, "array: cannot convert %s; arrays come from numbers, lists, NumPy arrays and Tensors",
-                 stage_kind(o));
+    PyErr_Format(
+        PyExc_TypeError,
+        "array: cannot convert %s; arrays come from numbers, lists, NumPy arrays and Tensors",
+        stage_kind(o));
     return NULL;
 }
 
@@ -351,10 +406,13 @@ PyObject *convert_flat(const qb_type *shape, PyObject *data, int dtype)
 {
     PyObject *flat = convert_array(data, dtype, false, NULL), *out = NULL;
     if (!flat) return NULL;
-    if (tracer_check(flat)) PyErr_SetString(core.TracerError, "Tensor: data is a TraceTensor; use reshape");
+    if (tracer_check(flat))
+        PyErr_SetString(core.TracerError, "Tensor: data is a TraceTensor; use reshape");
     else if (qb_type_size(&((Tensor *)flat)->type) != qb_type_size(shape))
-        PyErr_Format(PyExc_ValueError, "Tensor: %lld elements do not fill the shape, which takes %lld",
-                     (long long)qb_type_size(&((Tensor *)flat)->type), (long long)qb_type_size(shape));
+        PyErr_Format(PyExc_ValueError,
+                     "Tensor: %lld elements do not fill the shape, which takes %lld",
+                     (long long)qb_type_size(&((Tensor *)flat)->type),
+                     (long long)qb_type_size(shape));
     else {
         qb_type t = *shape;
         t.dtype = ((Tensor *)flat)->type.dtype;
@@ -378,8 +436,10 @@ static PyObject *to_list(const Tensor *t, int axis, int64_t *i)
     PyObject *list = PyList_New((Py_ssize_t)t->type.dims[axis]);
     for (Py_ssize_t j = 0; list && j < (Py_ssize_t)t->type.dims[axis]; j++) {
         PyObject *x = to_list(t, axis + 1, i);
-        if (x) PyList_SET_ITEM(list, j, x);
-        else Py_CLEAR(list);
+        if (x)
+            PyList_SET_ITEM(list, j, x);
+        else
+            Py_CLEAR(list);
     }
     return list;
 }
@@ -396,15 +456,18 @@ PyObject *convert_flat_list(PyObject *o)
     PyObject *list = PyList_New((Py_ssize_t)n);
     for (int64_t i = 0; list && i < n; i++) {
         PyObject *x = element((Tensor *)o, i);
-        if (x) PyList_SET_ITEM(list, (Py_ssize_t)i, x);
-        else Py_CLEAR(list);
+        if (x)
+            PyList_SET_ITEM(list, (Py_ssize_t)i, x);
+        else
+            Py_CLEAR(list);
     }
     return list;
 }
 
 PyObject *convert_numpy(PyObject *o)
 {
-    PyObject *module = PyImport_ImportModule("numpy"), *view = module ? PyMemoryView_FromObject(o) : NULL;
+    PyObject *module = PyImport_ImportModule("numpy"),
+             *view = module ? PyMemoryView_FromObject(o) : NULL;
     PyObject *out = view ? PyObject_CallMethod(module, "asarray", "O", view) : NULL;
     Py_XDECREF(view);
     Py_XDECREF(module);

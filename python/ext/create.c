@@ -1,4 +1,5 @@
-/* create.c: arrays from a rule: zeros, ones, full, eye, arange, linspace, random numbers, and array/asarray themselves. */
+/* create.c: arrays from a rule: zeros, ones, full, eye, arange, linspace, random numbers, and
+   array/asarray themselves. */
 #include "ext.h"
 
 /* dtype argument at a[i]: the default is float64. */
@@ -12,7 +13,8 @@ static void fill_value(Tensor *t, double value)
         for (int64_t i = 0; i < n; i++) ((double *)data)[i] = value;
     else if (t->type.dtype == QB_F32)
         for (int64_t i = 0; i < n; i++) ((float *)data)[i] = (float)value;
-    else memset(data, value != 0, (size_t)n);
+    else
+        memset(data, value != 0, (size_t)n);
 }
 
 static PyObject *filled(const qb_type *t, double value)
@@ -26,7 +28,8 @@ static PyObject *filled(const qb_type *t, double value)
 
 static const char *const array_names[] = {"obj", "dtype"};
 
-static PyObject *convert(const char *who, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, bool copy)
+static PyObject *convert(const char *who, PyObject *const *args, Py_ssize_t n, PyObject *kwnames,
+                         bool copy)
 {
     PyObject *a[2];
     if (!module_args(who, array_names, 1, 2, args, n, kwnames, a)) return NULL;
@@ -34,12 +37,14 @@ static PyObject *convert(const char *who, PyObject *const *args, Py_ssize_t n, P
     return dtype < 0 && PyErr_Occurred() ? NULL : convert_array(a[0], dtype, copy, NULL);
 }
 
-static PyObject *array(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+static PyObject *array(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n,
+                       PyObject *kwnames)
 {
     return convert("array", args, n, kwnames, true);
 }
 
-static PyObject *asarray(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+static PyObject *asarray(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n,
+                         PyObject *kwnames)
 {
     return convert("asarray", args, n, kwnames, false);
 }
@@ -48,7 +53,8 @@ static PyObject *asarray(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize
 
 static const char *const zeros_names[] = {"shape", "dtype"}, *const like_names[] = {"x", "dtype"};
 
-static PyObject *constant(const char *who, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, double value)
+static PyObject *constant(const char *who, PyObject *const *args, Py_ssize_t n, PyObject *kwnames,
+                          double value)
 {
     PyObject *a[2];
     qb_type t;
@@ -59,7 +65,8 @@ static PyObject *constant(const char *who, PyObject *const *args, Py_ssize_t n, 
     return filled(&t, value);
 }
 
-static PyObject *constant_like(const char *who, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, double value)
+static PyObject *constant_like(const char *who, PyObject *const *args, Py_ssize_t n,
+                               PyObject *kwnames, double value)
 {
     PyObject *a[2];
     if (!module_args(who, like_names, 1, 2, args, n, kwnames, a)) return NULL;
@@ -73,22 +80,26 @@ static PyObject *constant_like(const char *who, PyObject *const *args, Py_ssize_
     return dtype < 0 ? NULL : filled(&t, value);
 }
 
-static PyObject *zeros(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+static PyObject *zeros(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n,
+                       PyObject *kwnames)
 {
     return constant("zeros", args, n, kwnames, 0);
 }
 
-static PyObject *ones(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+static PyObject *ones(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n,
+                      PyObject *kwnames)
 {
     return constant("ones", args, n, kwnames, 1);
 }
 
-static PyObject *zeros_like(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+static PyObject *zeros_like(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n,
+                            PyObject *kwnames)
 {
     return constant_like("zeros_like", args, n, kwnames, 0);
 }
 
-static PyObject *ones_like(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+static PyObject *ones_like(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n,
+                           PyObject *kwnames)
 {
     return constant_like("ones_like", args, n, kwnames, 1);
 }
@@ -102,9 +113,11 @@ static PyObject *full_of(const qb_type *t, PyObject *value, int dtype)
     return out;
 }
 
-static const char *const full_names[] = {"shape", "fill_value", "dtype"}, *const full_like_names[] = {"x", "fill_value", "dtype"};
+static const char *const full_names[] = {"shape", "fill_value", "dtype"},
+                         *const full_like_names[] = {"x", "fill_value", "dtype"};
 
-static PyObject *full(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+static PyObject *full(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n,
+                      PyObject *kwnames)
 {
     PyObject *a[3];
     qb_type t;
@@ -114,7 +127,8 @@ static PyObject *full(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t 
     return full_of(&t, a[1], dtype);
 }
 
-static PyObject *full_like(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+static PyObject *full_like(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n,
+                           PyObject *kwnames)
 {
     PyObject *a[3];
     if (!module_args("full_like", full_like_names, 2, 3, args, n, kwnames, a)) return NULL;
@@ -131,7 +145,8 @@ static PyObject *full_like(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssi
 static bool number(const char *who, const char *what, PyObject *o, double *out)
 {
     if (tracer_check(o)) {
-        PyErr_Format(core.TracerError, "%s: %s decides the shape, so it cannot be a TraceTensor", who, what);
+        PyErr_Format(core.TracerError, "%s: %s decides the shape, so it cannot be a TraceTensor",
+                     who, what);
         return false;
     }
     *out = PyFloat_AsDouble(o);
@@ -147,9 +162,12 @@ static PyObject *vector(int64_t n, int dtype)
 static void store(PyObject *t, int64_t i, double v)
 {
     void *data = tensor_data(t);
-    if (((Tensor *)t)->type.dtype == QB_F64) ((double *)data)[i] = v;
-    else if (((Tensor *)t)->type.dtype == QB_F32) ((float *)data)[i] = (float)v;
-    else ((unsigned char *)data)[i] = v != 0;
+    if (((Tensor *)t)->type.dtype == QB_F64)
+        ((double *)data)[i] = v;
+    else if (((Tensor *)t)->type.dtype == QB_F32)
+        ((float *)data)[i] = (float)v;
+    else
+        ((unsigned char *)data)[i] = v != 0;
 }
 
 static const char *const eye_names[] = {"n", "m", "dtype"};
@@ -159,13 +177,15 @@ static PyObject *eye(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n
     PyObject *a[3];
     if (!module_args("eye", eye_names, 1, 3, args, n, kwnames, a)) return NULL;
     const int dtype = float64_or(a[2]);
-    PyObject *shape = dtype < 0 ? NULL : PyTuple_Pack(2, a[0], a[1] && a[1] != Py_None ? a[1] : a[0]);
+    PyObject *shape =
+        dtype < 0 ? NULL : PyTuple_Pack(2, a[0], a[1] && a[1] != Py_None ? a[1] : a[0]);
     qb_type t;
     PyObject *out = NULL;
     if (shape && shape_parse("eye", shape, &t)) {
         t.dtype = (uint8_t)dtype;
         out = filled(&t, 0);
-        for (int64_t i = 0; out && i < t.dims[0] && i < t.dims[1]; i++) store(out, i * t.dims[1] + i, 1);
+        for (int64_t i = 0; out && i < t.dims[0] && i < t.dims[1]; i++)
+            store(out, i * t.dims[1] + i, 1);
     }
     Py_XDECREF(shape);
     return out;
@@ -174,23 +194,27 @@ static PyObject *eye(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n
 /* arange: ceil((stop - start) / step) elements, as NumPy counts. */
 static const char *const arange_names[] = {"start", "stop", "step", "dtype"};
 
-static PyObject *arange(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+static PyObject *arange(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n,
+                        PyObject *kwnames)
 {
     PyObject *a[4];
     double start = 0, stop, step = 1;
     if (!module_args("arange", arange_names, 1, 4, args, n, kwnames, a)) return NULL;
     const int dtype = float64_or(a[3]);
     const bool two = a[1] && a[1] != Py_None;
-    if (dtype < 0 || !number("arange", "stop", two ? a[1] : a[0], &stop) || (two && !number("arange", "start", a[0], &start)) ||
+    if (dtype < 0 || !number("arange", "stop", two ? a[1] : a[0], &stop) ||
+        (two && !number("arange", "start", a[0], &start)) ||
         (a[2] && !number("arange", "step", a[2], &step)))
         return NULL;
     if (!step || !Py_IS_FINITE(start) || !Py_IS_FINITE(stop) || !Py_IS_FINITE(step)) {
-        PyErr_SetString(PyExc_ValueError, "arange: start, stop and step must be finite, and step not zero");
+        PyErr_SetString(PyExc_ValueError,
+                        "arange: start, stop and step must be finite, and step not zero");
         return NULL;
     }
     const double count = ceil((stop - start) / step);
     if (!(count >= 1)) {
-        PyErr_SetString(PyExc_ValueError, "arange: no elements between start and stop; arrays without elements are not supported");
+        PyErr_SetString(PyExc_ValueError, "arange: no elements between start and stop; arrays "
+                                          "without elements are not supported");
         return NULL;
     }
     if (count > 1e18) {
@@ -204,15 +228,16 @@ static PyObject *arange(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_
 
 static const char *const linspace_names[] = {"start", "stop", "num", "dtype"};
 
-static PyObject *linspace(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+static PyObject *linspace(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n,
+                          PyObject *kwnames)
 {
     PyObject *a[4];
     double start, stop;
     if (!module_args("linspace", linspace_names, 3, 4, args, n, kwnames, a)) return NULL;
     const int dtype = float64_or(a[3]);
     qb_type t;
-    if (dtype < 0 || !number("linspace", "start", a[0], &start) || !number("linspace", "stop", a[1], &stop) ||
-        !shape_parse("linspace", a[2], &t))
+    if (dtype < 0 || !number("linspace", "start", a[0], &start) ||
+        !number("linspace", "stop", a[1], &stop) || !shape_parse("linspace", a[2], &t))
         return NULL;
     if (t.rank != 1) {
         PyErr_SetString(PyExc_TypeError, "linspace: num is an int");
@@ -221,7 +246,8 @@ static PyObject *linspace(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssiz
     const int64_t last = t.dims[0] - 1;
     const double gap = stop - start, step = gap / (double)(last ? last : 1);
     PyObject *out = vector(t.dims[0], dtype);
-    for (int64_t i = 0; out && i < last; i++) store(out, i, (step ? (double)i * step : (double)i / (double)last * gap) + start);
+    for (int64_t i = 0; out && i < last; i++)
+        store(out, i, (step ? (double)i * step : (double)i / (double)last * gap) + start);
     if (out) store(out, last, last ? stop : start);
     return out;
 }
@@ -231,7 +257,9 @@ static PyObject *linspace(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssiz
 static PyObject *random_bits(PyObject *Py_UNUSED(m), PyObject *args)
 {
     unsigned long long key, i;
-    return PyArg_ParseTuple(args, "KK:random_bits", &key, &i) ? PyLong_FromUnsignedLongLong(qb_random_bits(key, i)) : NULL;
+    return PyArg_ParseTuple(args, "KK:random_bits", &key, &i)
+               ? PyLong_FromUnsignedLongLong(qb_random_bits(key, i))
+               : NULL;
 }
 
 static PyObject *random_array(PyObject *args, const char *format,
@@ -252,10 +280,8 @@ static PyObject *random_array(PyObject *args, const char *format,
     Tensor *out = tensor_empty(&t);
     if (!out) return NULL;
     void *data = qb_buffer_data(out->buffer);
-    Py_BEGIN_ALLOW_THREADS
-    sample(key, qb_type_size(&t), a, b, code, data);
-    Py_END_ALLOW_THREADS
-    return (PyObject *)out;
+    Py_BEGIN_ALLOW_THREADS sample(key, qb_type_size(&t), a, b, code, data);
+    Py_END_ALLOW_THREADS return (PyObject *)out;
 }
 
 static PyObject *random_uniform(PyObject *Py_UNUSED(m), PyObject *args)
@@ -268,22 +294,38 @@ static PyObject *random_normal(PyObject *Py_UNUSED(m), PyObject *args)
     return random_array(args, "KOOdd:random_normal", qb_random_normal);
 }
 
-#define FAST(f) (PyCFunction)(void (*)(void))f, METH_FASTCALL | METH_KEYWORDS
+#define FAST(f) (PyCFunction)(void (*)(void)) f, METH_FASTCALL | METH_KEYWORDS
 static PyMethodDef functions[] = {
-    {"array", FAST(array), "array(obj, dtype=None)\n--\n\nA new Tensor from a number, nested lists, a NumPy array or a Tensor."},
-    {"asarray", FAST(asarray), "asarray(obj, dtype=None)\n--\n\nobj as a Tensor; obj itself when nothing changes."},
+    {"array", FAST(array),
+     "array(obj, dtype=None)\n--\n\nA new Tensor from a number, nested lists, a NumPy array or a "
+     "Tensor."},
+    {"asarray", FAST(asarray),
+     "asarray(obj, dtype=None)\n--\n\nobj as a Tensor; obj itself when nothing changes."},
     {"zeros", FAST(zeros), "zeros(shape, dtype=float64)\n--\n\nAn array of zeros."},
     {"ones", FAST(ones), "ones(shape, dtype=float64)\n--\n\nAn array of ones."},
-    {"full", FAST(full), "full(shape, fill_value, dtype=None)\n--\n\nfill_value, broadcast to a shape."},
-    {"zeros_like", FAST(zeros_like), "zeros_like(x, dtype=None)\n--\n\nZeros in the shape and dtype of x."},
-    {"ones_like", FAST(ones_like), "ones_like(x, dtype=None)\n--\n\nOnes in the shape and dtype of x."},
-    {"full_like", FAST(full_like), "full_like(x, fill_value, dtype=None)\n--\n\nfill_value in the shape and dtype of x."},
-    {"eye", FAST(eye), "eye(n, m=None, dtype=float64)\n--\n\nOnes on the diagonal of an n by m matrix, zeros elsewhere."},
-    {"arange", FAST(arange), "arange(start, stop=None, step=1.0, dtype=float64)\n--\n\nstart, start + step, ... below stop."},
-    {"linspace", FAST(linspace), "linspace(start, stop, num, dtype=float64)\n--\n\nnum equally spaced values from start to stop, both included."},
-    {"random_bits", random_bits, METH_VARARGS, "random_bits(key, i)\n--\n\nOutput i of the stream with state key."},
-    {"random_uniform", random_uniform, METH_VARARGS, "random_uniform(key, shape, dtype, lo, hi)\n--\n\nSamples on [lo, hi)."},
-    {"random_normal", random_normal, METH_VARARGS, "random_normal(key, shape, dtype, mean, stddev)\n--\n\nNormal samples."},
+    {"full", FAST(full),
+     "full(shape, fill_value, dtype=None)\n--\n\nfill_value, broadcast to a shape."},
+    {"zeros_like", FAST(zeros_like),
+     "zeros_like(x, dtype=None)\n--\n\nZeros in the shape and dtype of x."},
+    {"ones_like", FAST(ones_like),
+     "ones_like(x, dtype=None)\n--\n\nOnes in the shape and dtype of x."},
+    {"full_like", FAST(full_like),
+     "full_like(x, fill_value, dtype=None)\n--\n\nfill_value in the shape and dtype of x."},
+    {"eye", FAST(eye),
+     "eye(n, m=None, dtype=float64)\n--\n\nOnes on the diagonal of an n by m matrix, zeros "
+     "elsewhere."},
+    {"arange", FAST(arange),
+     "arange(start, stop=None, step=1.0, dtype=float64)\n--\n\nstart, start + step, ... below "
+     "stop."},
+    {"linspace", FAST(linspace),
+     "linspace(start, stop, num, dtype=float64)\n--\n\nnum equally spaced values from start to "
+     "stop, both included."},
+    {"random_bits", random_bits, METH_VARARGS,
+     "random_bits(key, i)\n--\n\nOutput i of the stream with state key."},
+    {"random_uniform", random_uniform, METH_VARARGS,
+     "random_uniform(key, shape, dtype, lo, hi)\n--\n\nSamples on [lo, hi)."},
+    {"random_normal", random_normal, METH_VARARGS,
+     "random_normal(key, shape, dtype, mean, stddev)\n--\n\nNormal samples."},
     {0},
 };
 #undef FAST

@@ -1,12 +1,14 @@
-/* dtype.c: the three dtype objects, and what is accepted as a dtype argument. NumPy is recognised without importing it. */
+/* dtype.c: the three dtype objects, and what is accepted as a dtype argument. NumPy is recognised
+   without importing it. */
 #include "ext.h"
 
 typedef struct {
-    PyObject_HEAD
-    int code;
+    PyObject_HEAD int code;
 } DType;
 
-static const struct { const char *name, *text, *global; } rows[QB_DTYPE_COUNT] = {
+static const struct {
+    const char *name, *text, *global;
+} rows[QB_DTYPE_COUNT] = {
     [QB_F32] = {"float32", "f32", "float32"},
     [QB_F64] = {"float64", "f64", "float64"},
     [QB_BOOL] = {"bool", "bool", "bool_"},
@@ -19,7 +21,9 @@ PyObject *dtype_object(int dtype) { return core.dtypes[dtype]; }
 static int find(const char *name)
 {
     for (int d = 0; d < QB_DTYPE_COUNT; d++)
-        if (!strcmp(name, rows[d].name) || !strcmp(name, rows[d].text) || !strcmp(name, rows[d].global)) return d;
+        if (!strcmp(name, rows[d].name) || !strcmp(name, rows[d].text) ||
+            !strcmp(name, rows[d].global))
+            return d;
     return -1;
 }
 
@@ -29,7 +33,8 @@ static int find_object(PyObject *name)
     return text ? find(text) : -1;
 }
 
-/* numpy.float32 is a class of the module numpy; numpy.dtype('float32') has the name 'float32' and a byte order. */
+/* numpy.float32 is a class of the module numpy; numpy.dtype('float32') has the name 'float32' and
+   a byte order. */
 static int find_numpy(PyObject *o)
 {
     const bool cls = PyType_Check(o);
@@ -51,7 +56,8 @@ int dtype_of(PyObject *o)
     if (Py_TYPE(o) == core.DType) return ((DType *)o)->code;
     int found = PyUnicode_Check(o) ? find_object(o) : find_numpy(o);
     if (found < 0)
-        PyErr_Format(PyExc_TypeError, "%R is not a dtype; use quabla.float32, quabla.float64 or quabla.bool_", o);
+        PyErr_Format(PyExc_TypeError,
+                     "%R is not a dtype; use quabla.float32, quabla.float64 or quabla.bool_", o);
     return found;
 }
 
@@ -61,7 +67,9 @@ PyObject *dtype_text(const qb_type *t)
 {
     char text[512];
     int n = snprintf(text, sizeof text, "%s[", dtype_label(t->dtype));
-    for (int i = 0; i < t->rank; i++) n += snprintf(text + n, sizeof text - (size_t)n, i ? ",%lld" : "%lld", (long long)t->dims[i]);
+    for (int i = 0; i < t->rank; i++)
+        n += snprintf(text + n, sizeof text - (size_t)n, i ? ",%lld" : "%lld",
+                      (long long)t->dims[i]);
     snprintf(text + n, sizeof text - (size_t)n, "]");
     return PyUnicode_FromString(text);
 }
@@ -77,8 +85,14 @@ static PyObject *dtype_new(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObje
     return code < 0 ? NULL : Py_NewRef(core.dtypes[code]);
 }
 
-static PyObject *dtype_repr(PyObject *o) { return PyUnicode_FromString(rows[((DType *)o)->code].name); }
-static PyObject *dtype_str(PyObject *o) { return PyUnicode_FromString(rows[((DType *)o)->code].text); }
+static PyObject *dtype_repr(PyObject *o)
+{
+    return PyUnicode_FromString(rows[((DType *)o)->code].name);
+}
+static PyObject *dtype_str(PyObject *o)
+{
+    return PyUnicode_FromString(rows[((DType *)o)->code].text);
+}
 static PyObject *get_name(PyObject *o, void *Py_UNUSED(c)) { return dtype_repr(o); }
 static PyObject *get_itemsize(PyObject *o, void *Py_UNUSED(c))
 {
@@ -96,7 +110,8 @@ static PyGetSetDef dtype_getset[] = {
 };
 static PyMethodDef dtype_methods[] = {{"__reduce__", reduce, METH_NOARGS, NULL}, {0}};
 static PyType_Slot dtype_slots[] = {
-    {Py_tp_doc, "dtype(x): the dtype that x names: a dtype, 'float32', 'float64', 'bool', or a NumPy dtype of these kinds."},
+    {Py_tp_doc, "dtype(x): the dtype that x names: a dtype, 'float32', 'float64', 'bool', or a "
+                "NumPy dtype of these kinds."},
     {Py_tp_new, dtype_new},
     {Py_tp_repr, dtype_repr},
     {Py_tp_str, dtype_str},
@@ -104,7 +119,8 @@ static PyType_Slot dtype_slots[] = {
     {Py_tp_methods, dtype_methods},
     {0},
 };
-static PyType_Spec dtype_spec = {"quabla.dtype", sizeof(DType), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, dtype_slots};
+static PyType_Spec dtype_spec = {"quabla.dtype", sizeof(DType), 0,
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, dtype_slots};
 
 bool dtype_init(PyObject *m)
 {

@@ -1,8 +1,8 @@
 /* entry.c: one trace of a function, compiled: what arguments it fits, and running it.
 
-   Arguments fit when their structure is that of the trace, arrays have its shapes and dtypes, and all else is equal. This is
-   the call path: for a match it allocates nothing but the outputs, and it holds a reference to every array while the plan runs
-   without the interpreter lock. */
+   Arguments fit when their structure is that of the trace, arrays have its shapes and dtypes, and
+   all else is equal. This is the call path: for a match it allocates nothing but the outputs, and
+   it holds a reference to every array while the plan runs without the interpreter lock. */
 #include "ext.h"
 
 /* ---- does a leaf fit? ---- */
@@ -27,10 +27,16 @@ static int same_value(PyObject *a, PyObject *b)
     return PyObject_RichCompareBool(a, b, Py_EQ);
 }
 
-static bool is_number(PyObject *x) { return (PyFloat_Check(x) || PyLong_Check(x)) && !PyBool_Check(x); }
+static bool is_number(PyObject *x)
+{
+    return (PyFloat_Check(x) || PyLong_Check(x)) && !PyBool_Check(x);
+}
 
 /* Python numbers that are values of the signature; NumPy's own float64 scalars are arrays. */
-static bool is_scalar(PyObject *x) { return PyFloat_CheckExact(x) || PyLong_CheckExact(x) || PyBool_Check(x); }
+static bool is_scalar(PyObject *x)
+{
+    return PyFloat_CheckExact(x) || PyLong_CheckExact(x) || PyBool_Check(x);
+}
 
 /* *leaf may be replaced by the Tensor that it stands for. */
 static int fits(const LeafSpec *s, PyObject **leaf)
@@ -38,7 +44,8 @@ static int fits(const LeafSpec *s, PyObject **leaf)
     if (s->kind != LEAF_ARRAY) return same_value(s->value, *leaf);
     if (!tensor_check(*leaf)) {
         const bool number = s->promote && is_number(*leaf);
-        if (!number && (is_scalar(*leaf) || (!PyFloat_Check(*leaf) && !ops_foreign(*leaf)))) return 0;
+        if (!number && (is_scalar(*leaf) || (!PyFloat_Check(*leaf) && !ops_foreign(*leaf))))
+            return 0;
         PyObject *x = convert_array(*leaf, -1, true, NULL);
         if (!x) return -1;
         Py_SETREF(*leaf, x);
@@ -51,10 +58,12 @@ static int same_names(PyObject *a, PyObject *b)
     return a == b ? 1 : a && b ? PyObject_RichCompareBool(a, b, Py_EQ) : 0;
 }
 
-int entry_match_part(const Entry *e, Py_ssize_t node, Py_ssize_t leaf, PyObject *const *args, Py_ssize_t n, Leaves *leaves)
+int entry_match_part(const Entry *e, Py_ssize_t node, Py_ssize_t leaf, PyObject *const *args,
+                     Py_ssize_t n, Leaves *leaves)
 {
     int m = tree_match_all(e->in, &node, args, n, leaves);
-    for (Py_ssize_t i = 0; m == 1 && i < leaves->n; i++) m = fits(&e->specs[leaf + i], &leaves->v[i]);
+    for (Py_ssize_t i = 0; m == 1 && i < leaves->n; i++)
+        m = fits(&e->specs[leaf + i], &leaves->v[i]);
     return m;
 }
 
@@ -64,13 +73,14 @@ int entry_match(const Entry *e, const Call *c, Leaves *leaves)
     int m = same_names(e->kwnames, c->kwnames);
     if (m == 1) m = entry_match_part(e, 1, 0, c->args, c->n, leaves);
     const Py_ssize_t n = e->in->n_leaves;
-    for (Py_ssize_t i = n; m == 1 && i < e->n_specs; i++) m = same_value(e->specs[i].value, c->kwvalues[i - n]);
+    for (Py_ssize_t i = n; m == 1 && i < e->n_specs; i++)
+        m = same_value(e->specs[i].value, c->kwvalues[i - n]);
     return m;
 }
 
 /* ---- running ---- */
 
-bool entry_execute(Entry *e, PyObject *const *leaves, void *const *out)
+static bool execute(Entry *e, PyObject *const *leaves, void **out)
 {
     enum { FEW = 32 };
     const void *few[FEW], **in = e->n_arrays <= FEW ? few : PyMem_New(const void *, e->n_arrays);
@@ -80,10 +90,8 @@ bool entry_execute(Entry *e, PyObject *const *leaves, void *const *out)
         if (e->specs[i].kind == LEAF_ARRAY) in[n++] = tensor_data(leaves[i]);
     qb_error err = {0};
     bool ok;
-    Py_BEGIN_ALLOW_THREADS
-    ok = qb_plan_run(e->plan, in, out, &err);
-    Py_END_ALLOW_THREADS
-    if (in != few) PyMem_Free(in);
+    Py_BEGIN_ALLOW_THREADS ok = qb_plan_run(e->plan, in, out, &err);
+    Py_END_ALLOW_THREADS if (in != few) PyMem_Free(in);
     return ok || error_raise(&err);
 }
 
@@ -107,7 +115,7 @@ PyObject *entry_run(Entry *e, PyObject *const *leaves)
         out[k] = tensor_data(results[made]);
     }
     PyObject *answer = NULL;
-    if (ok && made == n && entry_execute(e, leaves, out)) answer = tree_unflatten(e->out.tree, results);
+    if (ok && made == n && execute(e, leaves, out)) answer = tree_unflatten(e->out.tree, results);
     for (Py_ssize_t i = 0; i < made; i++) Py_DECREF(results[i]);
     if (results != few_results) PyMem_Free(results);
     if (out != few_out) PyMem_Free(out);
@@ -139,8 +147,10 @@ static bool no_argument(Transform *t, const Entry *e, Py_ssize_t leaf, PyObject 
 {
     PyObject *path = tree_path(e->in, leaf), *inner = path ? tree_path_text(e->in, leaf, 1) : NULL;
     if (inner)
-        PyErr_Format(PyExc_TypeError, "%R: argument %S%s%U%s is %s; arguments are arrays, numbers, and dicts, lists, tuples and "
-                                      "NamedTuples of them%s",
+        PyErr_Format(PyExc_TypeError,
+                     "%R: argument %S%s%U%s is %s; arguments are arrays, numbers, and dicts, "
+                     "lists, tuples and "
+                     "NamedTuples of them%s",
                      t, PyTuple_GET_ITEM(path, 0), PyUnicode_GET_LENGTH(inner) ? " '" : "", inner,
                      PyUnicode_GET_LENGTH(inner) ? "'" : "", stage_kind(x),
                      t->kind == DO_JIT ? "; other values go into static_argnums" : "");
@@ -150,14 +160,16 @@ static bool no_argument(Transform *t, const Entry *e, Py_ssize_t leaf, PyObject 
 }
 
 /* The spec of leaf i; *leaf may be replaced by the Tensor that it stands for. */
-static bool describe(Transform *t, Entry *e, Py_ssize_t i, bool promote, bool lowering, PyObject **leaf)
+static bool describe(Transform *t, Entry *e, Py_ssize_t i, bool promote, bool lowering,
+                     PyObject **leaf)
 {
     LeafSpec *s = &e->specs[i];
     s->promote = promote;
     s->kind = LEAF_ARRAY;
     if (lowering && lower_shape(*leaf, &s->type)) return true;
     if (tracer_check(*leaf)) {
-        PyErr_Format(core.TracerError, "%R: argument %zd holds a TraceTensor whose trace has ended", t, i);
+        PyErr_Format(core.TracerError, "%R: argument %zd holds a TraceTensor whose trace has ended",
+                     t, i);
         return false;
     }
     if (is_scalar(*leaf) && !(promote && is_number(*leaf))) {
@@ -211,12 +223,15 @@ static bool describe_all(Transform *t, Entry *e, const Call *c, bool lowering, L
 /* "params/b": the parameter's name and the path in it. Only lowered programs are read by people. */
 static PyObject *input_name(PyObject *params, const TreeDef *t, Py_ssize_t leaf)
 {
-    PyObject *path = tree_path(t, leaf), *rest = path ? tree_path_text(t, leaf, 1) : NULL, *out = NULL;
+    PyObject *path = tree_path(t, leaf), *rest = path ? tree_path_text(t, leaf, 1) : NULL,
+             *out = NULL;
     const Py_ssize_t arg = rest ? PyLong_AsSsize_t(PyTuple_GET_ITEM(path, 0)) : -1;
     PyObject *first = !rest                            ? NULL
                       : arg < PyTuple_GET_SIZE(params) ? Py_NewRef(PyTuple_GET_ITEM(params, arg))
                                                        : PyUnicode_FromFormat("arg%zd", arg);
-    if (first) out = PyUnicode_GET_LENGTH(rest) ? PyUnicode_FromFormat("%U/%U", first, rest) : Py_NewRef(first);
+    if (first)
+        out = PyUnicode_GET_LENGTH(rest) ? PyUnicode_FromFormat("%U/%U", first, rest)
+                                         : Py_NewRef(first);
     Py_XDECREF(path);
     Py_XDECREF(rest);
     Py_XDECREF(first);
@@ -224,7 +239,8 @@ static PyObject *input_name(PyObject *params, const TreeDef *t, Py_ssize_t leaf)
 }
 
 /* Arrays become inputs of f: their leaves in `traced` are tracers. */
-static bool make_inputs(Transform *t, Entry *e, Frame *f, bool lowering, const Leaves *leaves, Leaves *traced)
+static bool make_inputs(Transform *t, Entry *e, Frame *f, bool lowering, const Leaves *leaves,
+                        Leaves *traced)
 {
     PyObject *params = lowering ? call_params(t->fun) : NULL;
     bool ok = !lowering || params;
@@ -266,10 +282,8 @@ static bool compile(Transform *t, Entry *e, const Frame *f)
     qb_error err = {0};
     qb_options options;
     if (!jit_options(t, &options)) return false;
-    Py_BEGIN_ALLOW_THREADS
-    e->plan = qb_compile(f->graph, &options, &err);
-    Py_END_ALLOW_THREADS
-    return e->plan || error_raise(&err);
+    Py_BEGIN_ALLOW_THREADS e->plan = qb_compile(f->graph, &options, &err);
+    Py_END_ALLOW_THREADS return e->plan || error_raise(&err);
 }
 
 Entry *entry_trace(Transform *t, const Call *c, bool lowering, Leaves *leaves)
@@ -283,13 +297,16 @@ Entry *entry_trace(Transform *t, const Call *c, bool lowering, Leaves *leaves)
     e->in = tree_flatten_args(c->args, c->n, c->opaque, leaves);
     const Py_ssize_t n = leaves->n + (c->kwnames ? PyTuple_GET_SIZE(c->kwnames) : 0);
     e->specs = e->in ? PyMem_Calloc((size_t)n + 1, sizeof *e->specs) : NULL;
-    if (e->specs) e->n_specs = n;
-    else if (e->in) PyErr_NoMemory();
+    if (e->specs)
+        e->n_specs = n;
+    else if (e->in)
+        PyErr_NoMemory();
     Frame *f = e->specs && describe_all(t, e, c, lowering, leaves) ? frame_push() : NULL;
     bool ok = f;
     if (f) {
         Leaves traced = {0};
-        PyObject *result = make_inputs(t, e, f, lowering, leaves, &traced) ? call_traced(t, e, c, &traced) : NULL;
+        PyObject *result =
+            make_inputs(t, e, f, lowering, leaves, &traced) ? call_traced(t, e, c, &traced) : NULL;
         ok = result && stage_outputs(f, result, &e->out);
         ok = stage_close(f, ok) && compile(t, e, f);
         Py_XDECREF(result);
@@ -307,14 +324,16 @@ static PyObject *leaf_text(Py_ssize_t i, void *context)
 {
     const LeafSpec *s = &((const Entry *)context)->specs[i];
     if (s->kind == LEAF_ARRAY) return dtype_text(&s->type);
-    return s->kind == LEAF_SCALAR ? PyObject_Repr(s->value) : PyUnicode_FromFormat("static %R", s->value);
+    return s->kind == LEAF_SCALAR ? PyObject_Repr(s->value)
+                                  : PyUnicode_FromFormat("static %R", s->value);
 }
 
 PyObject *entry_signature(const Entry *e)
 {
     PyObject *text = tree_text(e->in, leaf_text, (void *)(uintptr_t)e);
     for (Py_ssize_t i = 0; text && e->kwnames && i < PyTuple_GET_SIZE(e->kwnames); i++)
-        Py_SETREF(text, PyUnicode_FromFormat(i ? "%U, %U=static %R" : "%U with %U=static %R", text, PyTuple_GET_ITEM(e->kwnames, i),
+        Py_SETREF(text, PyUnicode_FromFormat(i ? "%U, %U=static %R" : "%U with %U=static %R", text,
+                                             PyTuple_GET_ITEM(e->kwnames, i),
                                              e->specs[e->in->n_leaves + i].value));
     return text;
 }

@@ -1,10 +1,14 @@
 /* index.c: basic indexing: ints, slices of any nonzero step, None and one `...`, as NumPy's.
 
-   A key becomes one {start, length, step} per axis and the shape of the result. Eager arrays are copied out in one strided
-   pass; traced ones become a slice node per axis that is cut, and one reshape. */
+   A key becomes one {start, length, step} per axis and the shape of the result. Eager arrays are
+   copied out in one strided pass; traced ones become a slice node per axis that is cut, and one
+   reshape. */
 #include "ext.h"
 
-typedef struct { int64_t start, length, step; bool keep; } Cut;
+typedef struct {
+    int64_t start, length, step;
+    bool keep;
+} Cut;
 typedef struct {
     Cut cut[QB_MAX_RANK]; /* one per axis of the array */
     qb_type shape;        /* of the result */
@@ -25,7 +29,8 @@ static bool cut_int(PyObject *o, int axis, int64_t n, Cut *c)
     const Py_ssize_t i = PyNumber_AsSsize_t(o, PyExc_IndexError);
     if (i == -1 && PyErr_Occurred()) return false;
     if (i < -n || i >= n) {
-        PyErr_Format(PyExc_IndexError, "index %zd is out of range for axis %d with length %lld", i, axis, (long long)n);
+        PyErr_Format(PyExc_IndexError, "index %zd is out of range for axis %d with length %lld", i,
+                     axis, (long long)n);
         return false;
     }
     *c = (Cut){i < 0 ? i + n : i, 1, 1, false};
@@ -38,7 +43,9 @@ static bool cut_slice(PyObject *o, int axis, int64_t n, Cut *c)
     if (PySlice_Unpack(o, &start, &stop, &step)) return false;
     const Py_ssize_t length = PySlice_AdjustIndices((Py_ssize_t)n, &start, &stop, step);
     if (length < 1) {
-        PyErr_Format(PyExc_ValueError, "%R selects nothing of axis %d with length %lld; arrays without elements are not supported",
+        PyErr_Format(PyExc_ValueError,
+                     "%R selects nothing of axis %d with length %lld; arrays without elements are "
+                     "not supported",
                      o, axis, (long long)n);
         return false;
     }
@@ -53,10 +60,14 @@ static int consumed(PyObject *const *parts, Py_ssize_t n)
 {
     int axes = 0, dots = 0;
     for (Py_ssize_t i = 0; i < n; i++) {
-        if (parts[i] == Py_Ellipsis) dots++;
-        else if (is_int(parts[i]) || PySlice_Check(parts[i])) axes++;
+        if (parts[i] == Py_Ellipsis)
+            dots++;
+        else if (is_int(parts[i]) || PySlice_Check(parts[i]))
+            axes++;
         else if (parts[i] != Py_None) {
-            PyErr_Format(PyExc_TypeError, "an index is made of ints, slices, None and one `...`, not %s; for masks use quabla.where",
+            PyErr_Format(PyExc_TypeError,
+                         "an index is made of ints, slices, None and one `...`, not %s; for masks "
+                         "use quabla.where",
                          stage_kind(parts[i]));
             return -1;
         }
@@ -100,7 +111,9 @@ static bool read_key(const qb_type *t, PyObject *const *parts, Py_ssize_t n, Key
             for (int rest = t->rank - used; rest; rest--)
                 if (!whole(k, t, axis++)) return false;
         } else if (PySlice_Check(o)) {
-            if (!cut_slice(o, axis, t->dims[axis], &k->cut[axis]) || !append(k, k->cut[axis].length)) return false;
+            if (!cut_slice(o, axis, t->dims[axis], &k->cut[axis]) ||
+                !append(k, k->cut[axis].length))
+                return false;
             axis++;
         } else {
             if (!cut_int(o, axis, t->dims[axis], &k->cut[axis])) return false;
@@ -125,13 +138,16 @@ static PyObject *take_eager(PyObject *x, const Key *k)
         offset += stride * k->cut[i].start;
         stride *= t->dims[i];
     }
-    if (qb_type_size(&k->shape) == qb_type_size(t) && !offset) { /* nothing is left out or turned round */
+    if (qb_type_size(&k->shape) == qb_type_size(t) &&
+        !offset) { /* nothing is left out or turned round */
         bool forward = true;
         for (int i = 0; i < t->rank; i++) forward &= k->cut[i].step > 0 || dims[i] == 1;
         if (forward) return tensor_new(qb_buffer_retain(((Tensor *)x)->buffer), &k->shape);
     }
     Tensor *out = tensor_empty(&k->shape);
-    if (out) convert_gather(qb_buffer_data(out->buffer), (char *)tensor_data(x) + offset, item, t->rank, dims, strides);
+    if (out)
+        convert_gather(qb_buffer_data(out->buffer), (char *)tensor_data(x) + offset, item, t->rank,
+                       dims, strides);
     return (PyObject *)out;
 }
 

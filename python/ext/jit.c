@@ -1,12 +1,12 @@
 /* jit.c: the caches of compiled traces, and the call of a Transform outside any trace.
 
-   Traces belong to the root function (the innermost one, a plain callable) and to the chain of transforms around it, not to the
-   object that jit returned: wrapping a function again finds them. They live as long as the function does. */
+   Traces belong to the root function (the innermost one, a plain callable) and to the chain of
+   transforms around it, not to the object that jit returned: wrapping a function again finds
+   them. They live as long as the function does. */
 #include "ext.h"
 
 typedef struct {
-    PyObject_HEAD
-    Entry **entries; /* most recently used first */
+    PyObject_HEAD Entry **entries; /* most recently used first */
     Py_ssize_t n, cap;
 } Cache;
 
@@ -26,7 +26,8 @@ static PyMethodDef forget_def = {"forget", forget, METH_O, NULL};
 
 static PyObject *caches_of(PyObject *root)
 {
-    PyObject *id = PyLong_FromVoidPtr(root), *known = id ? PyDict_GetItemWithError(roots, id) : NULL, *out = NULL;
+    PyObject *id = PyLong_FromVoidPtr(root),
+             *known = id ? PyDict_GetItemWithError(roots, id) : NULL, *out = NULL;
     if (known) {
         out = Py_NewRef(PyTuple_GET_ITEM(known, 1));
     } else if (id && !PyErr_Occurred()) {
@@ -58,10 +59,12 @@ static Cache *cache_of(Transform *t)
     PyObject *caches = caches_of(transform_root(t)), *cache = NULL;
     if (caches) {
         cache = Py_XNewRef(PyDict_GetItemWithError(caches, t->key));
-        if (!cache && !PyErr_Occurred() && (cache = new_cache()) && PyDict_SetItem(caches, t->key, cache)) Py_CLEAR(cache);
+        if (!cache && !PyErr_Occurred() && (cache = new_cache()) &&
+            PyDict_SetItem(caches, t->key, cache))
+            Py_CLEAR(cache);
     }
     if (!cache && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_TypeError)) {
-        PyErr_Clear(); /* no weak reference to this root, or no hash of the key: traces of its own */
+        PyErr_Clear(); /* no weak reference to this root: traces of its own */
         cache = new_cache();
     }
     Py_XDECREF(caches);
@@ -83,7 +86,8 @@ static void to_front(Cache *c, Entry *e)
 /* The trace that fits, with a reference, and its leaves. NULL without exception: none. */
 static Entry *find(Cache *c, const Call *call, Leaves *leaves)
 {
-    for (Py_ssize_t i = 0; i < c->n; i++) { /* comparing may run code of the user that changes the cache */
+    for (Py_ssize_t i = 0; i < c->n;
+         i++) { /* comparing may run code of the user that changes the cache */
         Entry *e = entry_retain(c->entries[i]);
         const int m = entry_match(e, call, leaves);
         if (m == 1) {
@@ -100,10 +104,13 @@ static Entry *find(Cache *c, const Call *call, Leaves *leaves)
 static bool warn_evicted(Transform *t, const Entry *old, const Entry *new)
 {
     PyObject *a = entry_signature(old), *b = a ? entry_signature(new) : NULL;
-    const bool ok = b && !PyErr_WarnFormat(core.RetraceWarning, 1,
-                                           "%R exceeded max_traces=%zd and evicted its least recently used trace:\n  %U\n"
-                                           "new signature:\n  %U\nKeep shapes fixed, pass changing numbers as arrays, or raise max_traces.",
-                                           t, t->max_traces, a, b);
+    const bool ok =
+        b && !PyErr_WarnFormat(
+                 core.RetraceWarning, 1,
+                 "%R exceeded max_traces=%zd and evicted its least recently used trace:\n  %U\n"
+                 "new signature:\n  %U\nKeep shapes fixed, pass changing numbers as arrays, or "
+                 "raise max_traces.",
+                 t, t->max_traces, a, b);
     Py_XDECREF(a);
     Py_XDECREF(b);
     return ok;
@@ -137,7 +144,8 @@ static PyObject *dispatch(Transform *t, const Call *c)
     Py_INCREF(cache);
     Leaves leaves = {0};
     Entry *e = find(cache, c, &leaves);
-    if (!e && !PyErr_Occurred() && (e = entry_trace(t, c, false, &leaves)) && !insert(t, cache, e)) {
+    if (!e && !PyErr_Occurred() && (e = entry_trace(t, c, false, &leaves)) &&
+        !insert(t, cache, e)) {
         entry_release(e);
         e = NULL;
     }
@@ -151,7 +159,8 @@ static PyObject *dispatch(Transform *t, const Call *c)
 PyObject *jit_call(Transform *t, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     const Py_ssize_t n = PyVectorcall_NARGS(nargsf);
-    if (call_plain(t, kwnames)) return dispatch(t, &(Call){.args = (PyObject **)(uintptr_t)args, .n = n});
+    if (call_plain(t, kwnames))
+        return dispatch(t, &(Call){.args = (PyObject **)(uintptr_t)args, .n = n});
     Call c;
     if (!call_sort(t, args, n, kwnames, &c)) return NULL;
     PyObject *out = dispatch(t, &c);
@@ -167,7 +176,8 @@ static bool spelled(const char *text, const char *target)
     const size_t n = strlen(target);
     if (strncmp(text, target, n)) return false;
     if (!text[n]) return true;
-    return !strcmp(target, "cuda") && text[n] == ':' && text[n + 1] && strspn(text + n + 1, "0123456789") == strlen(text + n + 1);
+    return !strcmp(target, "cuda") && text[n] == ':' && text[n + 1] &&
+           strspn(text + n + 1, "0123456789") == strlen(text + n + 1);
 }
 
 static bool check_device(Transform *t)
@@ -179,10 +189,12 @@ static bool check_device(Transform *t)
         if (!spelled(text, qb_target_name(i))) continue;
         if (qb_target_built(qb_target_name(i))) return true;
         char message[200];
-        snprintf(message, sizeof message, "device '%.80s' is not in this build; device='cpu' is", text);
+        snprintf(message, sizeof message, "device '%.80s' is not in this build; device='cpu' is",
+                 text);
         return error_unsupported(text, message);
     }
-    PyErr_Format(PyExc_ValueError, "%R: device %R is not one of 'cpu', 'cuda', 'cuda:0', 'mlx'", t, t->device);
+    PyErr_Format(PyExc_ValueError, "%R: device %R is not one of 'cpu', 'cuda', 'cuda:0', 'mlx'", t,
+                 t->device);
     return false;
 }
 
@@ -197,7 +209,8 @@ bool jit_options(Transform *t, qb_options *options)
         return true;
     }
     PyErr_Clear();
-    PyErr_Format(PyExc_ValueError, "%R: precision is None, 'float32' or 'float64', not %R", t, t->precision);
+    PyErr_Format(PyExc_ValueError, "%R: precision is None, 'float32' or 'float64', not %R", t,
+                 t->precision);
     return false;
 }
 
@@ -214,7 +227,9 @@ static void dealloc(PyObject *o)
 
 static PyType_Slot slots[] = {{Py_tp_dealloc, dealloc}, {0}};
 static PyType_Spec spec = {"quabla._core.Cache", sizeof(Cache), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE |
+                               Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                           slots};
 
 bool jit_init(PyObject *Py_UNUSED(m))
 {

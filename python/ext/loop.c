@@ -1,23 +1,23 @@
-/* loop.c: StepLoop(fn, state, data): one compiled step, (state, *data) -> (state, aux), whose state stays inside.
+/* loop.c: StepLoop(fn, state, data): one compiled step, (state, *data) -> (state, aux), whose
+   state stays inside.
 
-   The state lives in two sets of buffers; a step reads one and writes the other. A set that was handed out, by `state`, is never
-   written again. run(n) makes n steps with no Python between them, and looks for signals every few milliseconds. */
+   The state lives in two sets of buffers; a step reads one and writes the other. A set that was
+   handed out, by `state`, is never written again. run(n) makes n steps with no Python between
+   them, and looks for signals every few milliseconds. */
 #include "ext.h"
 #include <time.h>
 
 typedef struct {
-    PyObject **v;  /* a Tensor per state leaf, or NULL */
-    bool shared;   /* others may hold these: never write to them */
+    PyObject **v; /* a Tensor per state leaf, or NULL */
+    bool shared;  /* others may hold these: never write to them */
 } Set;
 typedef struct {
-    PyObject_HEAD
-    Transform *fn;
-    PyObject *data;      /* tuple of trees */
-    TreeDef *tree;       /* of the state */
+    PyObject_HEAD Transform *fn;
+    PyObject *data; /* tuple of trees */
+    TreeDef *tree;  /* of the state */
     Set now, next;
-    Entry *entry;        /* NULL until the first step */
+    Entry *entry, *other; /* the trace in use, NULL until the first step; the one used before */
     Leaves data_leaves;
-    Outputs aux;         /* view of entry->out: its tree and leaves behind the state's */
     bool busy;
 } Loop;
 
@@ -34,7 +34,8 @@ static bool prepare(Loop *l)
     Set *s = &l->next;
     if (s->v && !s->shared) return true;
     const Py_ssize_t n = l->tree->n_leaves;
-    if (!s->v && !(s->v = PyMem_Calloc((size_t)n + 1, sizeof *s->v))) return PyErr_NoMemory(), false;
+    if (!s->v && !(s->v = PyMem_Calloc((size_t)n + 1, sizeof *s->v)))
+        return PyErr_NoMemory(), false;
     set_clear(s, n);
     s->shared = true; /* until complete */
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -56,7 +57,8 @@ static void swap(Loop *l)
 
 static bool same_shape(const qb_type *a, const qb_type *b)
 {
-    return a->dtype == b->dtype && a->rank == b->rank && !memcmp(a->dims, b->dims, sizeof *a->dims * a->rank);
+    return a->dtype == b->dtype && a->rank == b->rank &&
+           !memcmp(a->dims, b->dims, sizeof *a->dims * a->rank);
 }
 
 /* The step must return (state, aux), its state of the structure and types that it got. */
@@ -66,10 +68,14 @@ static bool check(Loop *l, const Entry *e)
     Leaves leaves = {0};
     TreeDef *tree = NULL;
     bool ok = whole && PyTuple_CheckExact(whole) && PyTuple_GET_SIZE(whole) == 2;
-    if (whole && !ok) PyErr_Format(PyExc_TypeError, "StepLoop: the step returns (state, aux), not %s", stage_kind(whole));
+    if (whole && !ok)
+        PyErr_Format(PyExc_TypeError, "StepLoop: the step returns (state, aux), not %s",
+                     stage_kind(whole));
     if (ok) ok = (tree = tree_flatten(PyTuple_GET_ITEM(whole, 0), &leaves)) != NULL;
     if (ok && !tree_same(tree, l->tree)) {
-        PyErr_Format(PyExc_TypeError, "StepLoop: the step got a state of structure %R and returned %R", l->tree, tree);
+        PyErr_Format(PyExc_TypeError,
+                     "StepLoop: the step got a state of structure %R and returned %R", l->tree,
+                     tree);
         ok = false;
     }
     for (Py_ssize_t i = 0; ok && i < l->tree->n_leaves; i++) {
@@ -78,9 +84,11 @@ static bool check(Loop *l, const Entry *e)
         const qb_type *out = k < 0 ? NULL : qb_plan_output_type(e->plan, k);
         if (out && same_shape(in, out)) continue;
         ok = false;
-        PyObject *a = dtype_text(in), *b = out ? dtype_text(out) : PyUnicode_FromString("a constant");
+        PyObject *a = dtype_text(in),
+                 *b = out ? dtype_text(out) : PyUnicode_FromString("a constant");
         if (a && b && (names = tree_path_text(l->tree, i, 0)))
-            PyErr_Format(PyExc_TypeError, "StepLoop: state '%U' goes in as %U and comes out as %U", names, a, b);
+            PyErr_Format(PyExc_TypeError, "StepLoop: state '%U' goes in as %U and comes out as %U",
+                         names, a, b);
         Py_XDECREF(a);
         Py_XDECREF(b);
     }
@@ -109,9 +117,12 @@ static bool compile(Loop *l)
     }
     bool ok = e && check(l, e);
     leaves_free(&l->data_leaves);
-    for (Py_ssize_t i = l->tree->n_leaves; ok && i < leaves.n; i++) ok = leaves_push(&l->data_leaves, Py_NewRef(leaves.v[i]));
-    if (ok) l->entry = e;
-    else entry_release(e);
+    for (Py_ssize_t i = l->tree->n_leaves; ok && i < leaves.n; i++)
+        ok = leaves_push(&l->data_leaves, Py_NewRef(leaves.v[i]));
+    if (ok)
+        l->entry = e;
+    else
+        entry_release(e);
     PyMem_Free(args);
     Py_XDECREF(state);
     leaves_free(&leaves);
@@ -120,7 +131,10 @@ static bool compile(Loop *l)
 
 /* ---- stepping ---- */
 
-typedef struct { const void **in[2]; void **out[2]; } Pointers; /* for even and odd steps */
+typedef struct {
+    const void **in[2];
+    void **out[2];
+} Pointers; /* for even and odd steps */
 
 /* Input and output memory for both directions. aux: memory of the outputs behind the state. */
 static bool point(Loop *l, PyObject *const *aux, Pointers *p)
@@ -142,7 +156,8 @@ static bool point(Loop *l, PyObject *const *aux, Pointers *p)
             p->out[k][e->out.index[i]] = tensor_data(to->v[i]);
         }
         for (Py_ssize_t i = n_state; i < e->in->n_leaves; i++)
-            if (e->specs[i].kind == LEAF_ARRAY) p->in[k][n++] = tensor_data(l->data_leaves.v[i - n_state]);
+            if (e->specs[i].kind == LEAF_ARRAY)
+                p->in[k][n++] = tensor_data(l->data_leaves.v[i - n_state]);
         for (Py_ssize_t i = n_state; i < n_out; i++)
             if (e->out.index[i] >= 0) p->out[k][e->out.index[i]] = tensor_data(aux[i - n_state]);
     }
@@ -156,7 +171,8 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Up to `steps` steps, for about 10 ms. Returns the number made; *ok false with *err where one failed. */
+/* Up to `steps` steps, for about 10 ms. Returns the number made; *ok false with *err where one
+   failed. */
 static int64_t burst(qb_plan *plan, const Pointers *p, int64_t steps, bool *ok, qb_error *err)
 {
     const double start = seconds();
@@ -179,10 +195,9 @@ static bool advance(Loop *l, int64_t steps, PyObject *const *aux)
             qb_error err = {0};
             bool ok = point(l, aux, &one);
             if (ok) {
-                Py_BEGIN_ALLOW_THREADS
-                ok = qb_plan_run(l->entry->plan, one.in[0], one.out[0], &err);
-                Py_END_ALLOW_THREADS
-                if (!ok) error_raise(&err);
+                Py_BEGIN_ALLOW_THREADS ok =
+                    qb_plan_run(l->entry->plan, one.in[0], one.out[0], &err);
+                Py_END_ALLOW_THREADS if (!ok) error_raise(&err);
             }
             for (int k = 0; k < 2; k++) PyMem_Free(one.in[k]), PyMem_Free(one.out[k]);
             if (!ok) return false;
@@ -195,10 +210,8 @@ static bool advance(Loop *l, int64_t steps, PyObject *const *aux)
         bool ok = point(l, aux, &p);
         int64_t done = 0;
         if (ok) {
-            Py_BEGIN_ALLOW_THREADS
-            done = burst(l->entry->plan, &p, steps, &ok, &err);
-            Py_END_ALLOW_THREADS
-            if (!ok) error_raise(&err);
+            Py_BEGIN_ALLOW_THREADS done = burst(l->entry->plan, &p, steps, &ok, &err);
+            Py_END_ALLOW_THREADS if (!ok) error_raise(&err);
         }
         for (int k = 0; k < 2; k++) PyMem_Free(p.in[k]), PyMem_Free(p.out[k]);
         if (done & 1) swap(l);
@@ -227,7 +240,9 @@ static PyObject *aux_tree(const Loop *l, PyObject *const *aux)
 static PyObject *steps_made(Loop *l, int64_t steps)
 {
     if (l->busy) {
-        PyErr_SetString(PyExc_RuntimeError, "this StepLoop is running already, in another thread or in the step itself");
+        PyErr_SetString(
+            PyExc_RuntimeError,
+            "this StepLoop is running already, in another thread or in the step itself");
         return NULL;
     }
     if (frame_top()) {
@@ -245,7 +260,8 @@ static PyObject *steps_made(Loop *l, int64_t steps)
     for (; ok && made < n; made++) {
         const Py_ssize_t i = l->tree->n_leaves + made;
         const int k = l->entry->out.index[i];
-        aux[made] = k < 0 ? Py_NewRef(l->entry->out.leaves.v[i]) : (PyObject *)tensor_empty(qb_plan_output_type(l->entry->plan, k));
+        aux[made] = k < 0 ? Py_NewRef(l->entry->out.leaves.v[i])
+                          : (PyObject *)tensor_empty(qb_plan_output_type(l->entry->plan, k));
         if (!aux[made]) ok = false;
     }
     if (ok && advance(l, steps, aux)) out = aux_tree(l, aux);
@@ -261,7 +277,8 @@ static PyObject *run(PyObject *o, PyObject *count)
 {
     const long long n = PyLong_Check(count) ? PyLong_AsLongLong(count) : -1;
     if (n >= 1) return steps_made((Loop *)o, n);
-    if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "run: the number of steps is an int >= 1, not %R", count);
+    if (!PyErr_Occurred())
+        PyErr_Format(PyExc_ValueError, "run: the number of steps is an int >= 1, not %R", count);
     return NULL;
 }
 
@@ -269,8 +286,22 @@ static PyObject *run(PyObject *o, PyObject *count)
 
 static PyObject *get_state(PyObject *o, void *Py_UNUSED(c))
 {
-    ((Loop *)o)->now.shared = true;
-    return state_tree((Loop *)o);
+    Loop *l = (Loop *)o;
+    if (l->busy) {
+        PyErr_SetString(PyExc_RuntimeError, "this StepLoop is running, so its state is changing");
+        return NULL;
+    }
+    l->now.shared = true;
+    return state_tree(l);
+}
+
+/* Does the data fit this trace? 1, 0, or -1 with an exception. */
+static int data_fits(const Loop *l, const Entry *e, PyObject *data, Leaves *leaves)
+{
+    leaves_free(leaves);
+    if (!e || PyTuple_GET_SIZE(data) + 1 != e->in->nodes[0].n) return 0;
+    return entry_match_part(e, 1 + Py_SIZE(l->tree), l->tree->n_leaves, PySequence_Fast_ITEMS(data),
+                            PyTuple_GET_SIZE(data), leaves);
 }
 
 static PyObject *set_data(PyObject *o, PyObject *data)
@@ -278,22 +309,26 @@ static PyObject *set_data(PyObject *o, PyObject *data)
     Loop *l = (Loop *)o;
     if (l->busy || !PyTuple_Check(data)) {
         PyErr_SetString(l->busy ? PyExc_RuntimeError : PyExc_TypeError,
-                        l->busy ? "this StepLoop is running" : "set_data takes a tuple, one tree per data argument");
+                        l->busy ? "this StepLoop is running"
+                                : "set_data takes a tuple, one tree per data argument");
         return NULL;
     }
     Leaves leaves = {0};
-    const Entry *e = l->entry;
-    const bool same_count = e && PyTuple_GET_SIZE(data) + 1 == e->in->nodes[0].n;
-    const int m = same_count ? entry_match_part(e, 1 + Py_SIZE(l->tree), l->tree->n_leaves, PySequence_Fast_ITEMS(data),
-                                                PyTuple_GET_SIZE(data), &leaves)
-                             : 0;
+    int m = data_fits(l, l->entry, data, &leaves);
+    if (!m) { /* the last batch of an epoch may be smaller: two traces take turns */
+        Entry *e = l->entry;
+        l->entry = l->other;
+        l->other = e;
+        m = data_fits(l, l->entry, data, &leaves);
+    }
     bool ok = m >= 0;
-    if (m == 1) {
-        leaves_free(&l->data_leaves);
-        for (Py_ssize_t i = 0; ok && i < leaves.n; i++) ok = leaves_push(&l->data_leaves, Py_NewRef(leaves.v[i]));
-    } else if (ok) { /* another signature: traced again at the next step */
+    if (!m) { /* traced at the next step */
         entry_release(l->entry);
         l->entry = NULL;
+    } else if (ok) {
+        leaves_free(&l->data_leaves);
+        for (Py_ssize_t i = 0; ok && i < leaves.n; i++)
+            ok = leaves_push(&l->data_leaves, Py_NewRef(leaves.v[i]));
     }
     if (ok) Py_SETREF(l->data, Py_NewRef(data));
     leaves_free(&leaves);
@@ -306,7 +341,8 @@ static PyObject *construct(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObje
 {
     static char *names[] = {"fn", "state", "data", "device", "precision", NULL};
     PyObject *fn, *state, *data = NULL, *device = Py_None, *precision = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O!OO:StepLoop", names, &fn, &state, &PyTuple_Type, &data, &device, &precision))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O!OO:StepLoop", names, &fn, &state,
+                                     &PyTuple_Type, &data, &device, &precision))
         return NULL;
     Loop *l = PyObject_GC_New(Loop, core.StepLoop);
     if (!l) return NULL;
@@ -315,7 +351,8 @@ static PyObject *construct(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObje
     PyObject *arrays = stage_arrays(state, NULL);
     Leaves leaves = {0};
     qb_options options;
-    bool ok = arrays && (l->tree = tree_flatten(arrays, &leaves)) && (l->fn = (Transform *)transform_simple(DO_JIT, fn, false));
+    bool ok = arrays && (l->tree = tree_flatten(arrays, &leaves)) &&
+              (l->fn = (Transform *)transform_simple(DO_JIT, fn, false));
     if (ok) {
         l->fn->device = Py_NewRef(device);
         l->fn->precision = Py_NewRef(precision);
@@ -326,8 +363,11 @@ static PyObject *construct(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObje
     }
     for (Py_ssize_t i = 0; ok && i < leaves.n; i++) {
         ok = tensor_check(leaves.v[i]);
-        if (ok) l->now.v[i] = Py_NewRef(leaves.v[i]);
-        else PyErr_Format(PyExc_TypeError, "StepLoop: the state holds %s; it is made of arrays", stage_kind(leaves.v[i]));
+        if (ok)
+            l->now.v[i] = Py_NewRef(leaves.v[i]);
+        else
+            PyErr_Format(PyExc_TypeError, "StepLoop: the state holds %s; it is made of arrays",
+                         stage_kind(leaves.v[i]));
     }
     Py_XDECREF(arrays);
     leaves_free(&leaves);
@@ -361,6 +401,7 @@ static void dealloc(PyObject *o)
     PyMem_Free(l->now.v);
     PyMem_Free(l->next.v);
     entry_release(l->entry);
+    entry_release(l->other);
     leaves_free(&l->data_leaves);
     Py_XDECREF(l->tree);
     PyObject_GC_Del(o);
@@ -368,21 +409,30 @@ static void dealloc(PyObject *o)
 }
 
 static PyMethodDef methods[] = {
-    {"step", step, METH_NOARGS, "step()\n--\n\nOne step; what the function returned beside the state."},
-    {"run", run, METH_O, "run(n)\n--\n\nn steps; what the last one returned beside the state. Ctrl-C stops between two steps."},
-    {"set_data", set_data, METH_O, "set_data(data)\n--\n\nThe data of the steps from now on: a tuple, one tree per argument."},
+    {"step", step, METH_NOARGS,
+     "step()\n--\n\nOne step; what the function returned beside the state."},
+    {"run", run, METH_O,
+     "run(n)\n--\n\nn steps; what the last one returned beside the state. Ctrl-C stops between two "
+     "steps."},
+    {"set_data", set_data, METH_O,
+     "set_data(data)\n--\n\nThe data of the steps from now on: a tuple, one tree per argument."},
     {0},
 };
 static PyGetSetDef getset[] = {{"state", get_state, NULL, "the state now", NULL}, {0}};
 static PyType_Slot slots[] = {
     {Py_tp_doc, "StepLoop(fn, state, data=(), device=None, precision=None)\n--\n\n"
                 "fn(state, *data) -> (state, aux), compiled once, with the state kept inside."},
-    {Py_tp_new, construct}, {Py_tp_traverse, traverse}, {Py_tp_clear, clear}, {Py_tp_dealloc, dealloc},
-    {Py_tp_methods, methods}, {Py_tp_getset, getset},
+    {Py_tp_new, construct},
+    {Py_tp_traverse, traverse},
+    {Py_tp_clear, clear},
+    {Py_tp_dealloc, dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, getset},
     {0},
 };
 static PyType_Spec spec = {"quabla._core.StepLoop", sizeof(Loop), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE, slots};
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+                           slots};
 
 bool loop_init(PyObject *m)
 {

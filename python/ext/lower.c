@@ -1,11 +1,11 @@
-/* lower.c: jit(f).lower(...): the compiled program of a function as text, or as a callable for one signature only. */
+/* lower.c: jit(f).lower(...): the compiled program of a function as text, or as a callable for
+   one signature only. */
 #include "ext.h"
 
 /* ---- ShapeDtype(shape, dtype=float64): stands for an array where only its type counts ---- */
 
 typedef struct {
-    PyObject_HEAD
-    qb_type type;
+    PyObject_HEAD qb_type type;
 } ShapeDtype;
 
 static PyObject *shape_new(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObject *kwargs)
@@ -13,7 +13,8 @@ static PyObject *shape_new(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObje
     static char *names[] = {"shape", "dtype", NULL};
     PyObject *shape, *dtype = Py_None;
     qb_type t;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:ShapeDtype", names, &shape, &dtype)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:ShapeDtype", names, &shape, &dtype))
+        return NULL;
     const int code = dtype_or(dtype, QB_F64);
     if (code < 0 || !shape_parse("ShapeDtype", shape, &t)) return NULL;
     ShapeDtype *s = PyObject_New(ShapeDtype, core.ShapeDtype);
@@ -30,13 +31,20 @@ static void plain_dealloc(PyObject *o)
     Py_DECREF(type);
 }
 
-static PyObject *get_shape(PyObject *o, void *Py_UNUSED(c)) { return array_shape_list(&((ShapeDtype *)o)->type); }
-static PyObject *get_dtype(PyObject *o, void *Py_UNUSED(c)) { return Py_NewRef(dtype_object(((ShapeDtype *)o)->type.dtype)); }
+static PyObject *get_shape(PyObject *o, void *Py_UNUSED(c))
+{
+    return array_shape_list(&((ShapeDtype *)o)->type);
+}
+static PyObject *get_dtype(PyObject *o, void *Py_UNUSED(c))
+{
+    return Py_NewRef(dtype_object(((ShapeDtype *)o)->type.dtype));
+}
 
 static PyObject *shape_repr(PyObject *o)
 {
     PyObject *shape = get_shape(o, NULL);
-    PyObject *out = shape ? PyUnicode_FromFormat("ShapeDtype(shape=%R, dtype=%s)", shape, dtype_label(((ShapeDtype *)o)->type.dtype))
+    PyObject *out = shape ? PyUnicode_FromFormat("ShapeDtype(shape=%R, dtype=%s)", shape,
+                                                 dtype_label(((ShapeDtype *)o)->type.dtype))
                           : NULL;
     Py_XDECREF(shape);
     return out;
@@ -55,18 +63,21 @@ static PyGetSetDef shape_getset[] = {
     {0},
 };
 static PyType_Slot shape_slots[] = {
-    {Py_tp_doc, "ShapeDtype(shape, dtype=float64)\n--\n\nStands for an array in jit(f).lower(...)."},
-    {Py_tp_new, shape_new}, {Py_tp_dealloc, plain_dealloc}, {Py_tp_repr, shape_repr}, {Py_tp_getset, shape_getset},
+    {Py_tp_doc,
+     "ShapeDtype(shape, dtype=float64)\n--\n\nStands for an array in jit(f).lower(...)."},
+    {Py_tp_new, shape_new},
+    {Py_tp_dealloc, plain_dealloc},
+    {Py_tp_repr, shape_repr},
+    {Py_tp_getset, shape_getset},
     {0},
 };
-static PyType_Spec shape_spec = {"quabla.ShapeDtype", sizeof(ShapeDtype), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
-                                 shape_slots};
+static PyType_Spec shape_spec = {"quabla.ShapeDtype", sizeof(ShapeDtype), 0,
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, shape_slots};
 
 /* ---- Lowered and Compiled: both hold one trace ---- */
 
 typedef struct {
-    PyObject_HEAD
-    Entry *entry;
+    PyObject_HEAD Entry *entry;
     PyObject *fun; /* the Transform: it sorts keywords, and is named in messages */
 } Program;
 
@@ -137,10 +148,16 @@ static PyObject *compiled_call(PyObject *o, PyObject *args, PyObject *kwargs)
     }
     Call c;
     Leaves leaves = {0};
-    if (!call_sort((Transform *)p->fun, PySequence_Fast_ITEMS(args), PyTuple_GET_SIZE(args), NULL, &c)) return NULL;
+    if (!call_sort((Transform *)p->fun, PySequence_Fast_ITEMS(args), PyTuple_GET_SIZE(args), NULL,
+                   &c))
+        return NULL;
     const int m = entry_match(p->entry, &c, &leaves);
-    PyObject *out = m == 1 ? entry_run(p->entry, leaves.v) : NULL, *signature = m ? NULL : entry_signature(p->entry);
-    if (signature) PyErr_Format(PyExc_ValueError, "%R was compiled for the signature\n  %U\nand is called with another one", p->fun, signature);
+    PyObject *out = m == 1 ? entry_run(p->entry, leaves.v) : NULL,
+             *signature = m ? NULL : entry_signature(p->entry);
+    if (signature)
+        PyErr_Format(PyExc_ValueError,
+                     "%R was compiled for the signature\n  %U\nand is called with another one",
+                     p->fun, signature);
     Py_XDECREF(signature);
     leaves_free(&leaves);
     call_free(&c);
@@ -151,7 +168,8 @@ static PyObject *program_repr(PyObject *o)
 {
     PyObject *signature = entry_signature(((Program *)o)->entry);
     const char *kind = Py_TYPE(o) == core.Lowered ? "Lowered" : "Compiled";
-    PyObject *out = signature ? PyUnicode_FromFormat("%s(%R, %U)", kind, ((Program *)o)->fun, signature) : NULL;
+    PyObject *out =
+        signature ? PyUnicode_FromFormat("%s(%R, %U)", kind, ((Program *)o)->fun, signature) : NULL;
     Py_XDECREF(signature);
     return out;
 }
@@ -168,8 +186,10 @@ static PyObject *get_workspace(PyObject *o, void *Py_UNUSED(c))
 
 static PyMethodDef lowered_methods[] = {
     {"as_text", as_text, METH_NOARGS, "as_text()\n--\n\nThe optimized program, one line per node."},
-    {"as_steps", as_steps, METH_NOARGS, "as_steps()\n--\n\nThe steps of the plan and their memory."},
-    {"compile", compile, METH_NOARGS, "compile()\n--\n\nA function for this signature; any other is a ValueError."},
+    {"as_steps", as_steps, METH_NOARGS,
+     "as_steps()\n--\n\nThe steps of the plan and their memory."},
+    {"compile", compile, METH_NOARGS,
+     "compile()\n--\n\nA function for this signature; any other is a ValueError."},
     {0},
 };
 static PyGetSetDef program_getset[] = {
@@ -178,11 +198,17 @@ static PyGetSetDef program_getset[] = {
     {0},
 };
 static PyType_Slot lowered_slots[] = {
-    {Py_tp_dealloc, program_dealloc}, {Py_tp_repr, program_repr}, {Py_tp_methods, lowered_methods}, {Py_tp_getset, program_getset},
+    {Py_tp_dealloc, program_dealloc},
+    {Py_tp_repr, program_repr},
+    {Py_tp_methods, lowered_methods},
+    {Py_tp_getset, program_getset},
     {0},
 };
 static PyType_Slot compiled_slots[] = {
-    {Py_tp_dealloc, program_dealloc}, {Py_tp_repr, program_repr}, {Py_tp_call, compiled_call}, {Py_tp_getset, program_getset},
+    {Py_tp_dealloc, program_dealloc},
+    {Py_tp_repr, program_repr},
+    {Py_tp_call, compiled_call},
+    {Py_tp_getset, program_getset},
     {0},
 };
 enum { FLAGS = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION };
@@ -194,5 +220,6 @@ bool lower_init(PyObject *m)
     core.ShapeDtype = (PyTypeObject *)PyType_FromSpec(&shape_spec);
     core.Lowered = (PyTypeObject *)PyType_FromSpec(&lowered_spec);
     core.Compiled = (PyTypeObject *)PyType_FromSpec(&compiled_spec);
-    return core.ShapeDtype && core.Lowered && core.Compiled && module_add(m, "ShapeDtype", Py_NewRef(core.ShapeDtype));
+    return core.ShapeDtype && core.Lowered && core.Compiled &&
+           module_add(m, "ShapeDtype", Py_NewRef(core.ShapeDtype));
 }

@@ -19,11 +19,12 @@ static int find_name(const char *const *names, int total, PyObject *keyword)
     return -1;
 }
 
-bool module_args(const char *who, const char *const *names, int required, int total, PyObject *const *args, Py_ssize_t n,
-                 PyObject *kwnames, PyObject **out)
+bool module_args(const char *who, const char *const *names, int required, int total,
+                 PyObject *const *args, Py_ssize_t n, PyObject *kwnames, PyObject **out)
 {
     if (n > total) {
-        PyErr_Format(PyExc_TypeError, "%s() takes at most %d argument%s, %zd given", who, total, total == 1 ? "" : "s", n);
+        PyErr_Format(PyExc_TypeError, "%s() takes at most %d argument%s, %zd given", who, total,
+                     total == 1 ? "" : "s", n);
         return false;
     }
     for (int i = 0; i < total; i++) out[i] = i < n ? args[i] : NULL;
@@ -31,7 +32,9 @@ bool module_args(const char *who, const char *const *names, int required, int to
         PyObject *keyword = PyTuple_GET_ITEM(kwnames, k);
         const int i = find_name(names, total, keyword);
         if (i < 0 || out[i]) {
-            PyErr_Format(PyExc_TypeError, i < 0 ? "%s() has no parameter '%U'" : "%s() got parameter '%U' twice", who, keyword);
+            PyErr_Format(PyExc_TypeError,
+                         i < 0 ? "%s() has no parameter '%U'" : "%s() got parameter '%U' twice",
+                         who, keyword);
             return false;
         }
         out[i] = args[n + k];
@@ -46,7 +49,8 @@ bool module_args(const char *who, const char *const *names, int required, int to
 
 /* ---- for the package's own Python files ---- */
 
-/* _add_method(name, value, tracer=True): an attribute of Tensor and, with tracer, of TraceTensor; only while the package is set up. */
+/* _add_method(name, value, tracer=True): an attribute of Tensor and, with tracer, of TraceTensor;
+   only while the package is set up. */
 static PyObject *add_method(PyObject *Py_UNUSED(m), PyObject *args)
 {
     PyObject *name, *value;
@@ -66,14 +70,21 @@ static PyObject *set_threads(PyObject *Py_UNUSED(m), PyObject *count)
     const long n = PyLong_AsLong(count);
     if (n == -1 && PyErr_Occurred()) return NULL;
     if (n < 0 || n > INT_MAX) {
-        PyErr_Format(PyExc_ValueError, "set_threads: %ld; a number of threads, or 0 for the default", n);
+        PyErr_Format(PyExc_ValueError,
+                     "set_threads: %ld; a number of threads, or 0 for the default", n);
         return NULL;
     }
     return qb_set_threads((int)n, &err) ? Py_NewRef(Py_None) : error_raise(&err);
 }
 
-static PyObject *get_threads(PyObject *Py_UNUSED(m), PyObject *Py_UNUSED(none)) { return PyLong_FromLong(qb_get_threads()); }
-static PyObject *isa(PyObject *Py_UNUSED(m), PyObject *Py_UNUSED(none)) { return PyUnicode_FromString(qb_isa()); }
+static PyObject *get_threads(PyObject *Py_UNUSED(m), PyObject *Py_UNUSED(none))
+{
+    return PyLong_FromLong(qb_get_threads());
+}
+static PyObject *isa(PyObject *Py_UNUSED(m), PyObject *Py_UNUSED(none))
+{
+    return PyUnicode_FromString(qb_isa());
+}
 
 static PyObject *set_isa(PyObject *Py_UNUSED(m), PyObject *name)
 {
@@ -88,7 +99,9 @@ static PyObject *targets(PyObject *Py_UNUSED(m), PyObject *Py_UNUSED(none))
 {
     PyObject *dict = PyDict_New();
     for (int i = 0; dict && i < qb_target_count(); i++)
-        if (PyDict_SetItemString(dict, qb_target_name(i), qb_target_built(qb_target_name(i)) ? Py_True : Py_False)) Py_CLEAR(dict);
+        if (PyDict_SetItemString(dict, qb_target_name(i),
+                                 qb_target_built(qb_target_name(i)) ? Py_True : Py_False))
+            Py_CLEAR(dict);
     return dict;
 }
 
@@ -98,8 +111,9 @@ static PyObject *ops(PyObject *Py_UNUSED(m), PyObject *Py_UNUSED(none))
     PyObject *list = PyList_New(0);
     for (int op = 0; list && op < qb_op_count(); op++) {
         const qb_op_info i = qb_op_at(op);
-        PyObject *row = Py_BuildValue("{sssssisNsdsi}", "name", i.name, "doc", i.doc, "arity", i.arity, "elementwise",
-                                      PyBool_FromLong(i.elementwise), "ulp", i.ulp, "result", i.result);
+        PyObject *row = Py_BuildValue("{sssssisNsdsi}", "name", i.name, "doc", i.doc, "arity",
+                                      i.arity, "elementwise", PyBool_FromLong(i.elementwise), "ulp",
+                                      i.ulp, "result", i.result);
         if (!row || PyList_Append(list, row)) Py_CLEAR(list);
         Py_XDECREF(row);
     }
@@ -114,18 +128,25 @@ static PyObject *fail_alloc(PyObject *Py_UNUSED(m), PyObject *count)
     Py_RETURN_NONE;
 }
 
-static PyObject *live_bytes(PyObject *Py_UNUSED(m), PyObject *Py_UNUSED(none)) { return PyLong_FromLongLong(qb_test_live_bytes()); }
+static PyObject *live_bytes(PyObject *Py_UNUSED(m), PyObject *Py_UNUSED(none))
+{
+    return PyLong_FromLongLong(qb_test_live_bytes());
+}
 
 static PyMethodDef functions[] = {
     {"_add_method", add_method, METH_VARARGS, NULL},
-    {"_fail_alloc", fail_alloc, METH_O, "_fail_alloc(n)\n--\n\nThe n-th allocation of the core from now on fails, and all after it; -1: none."},
+    {"_fail_alloc", fail_alloc, METH_O,
+     "_fail_alloc(n)\n--\n\nThe n-th allocation of the core from now on fails, and all after it; "
+     "-1: none."},
     {"_live_bytes", live_bytes, METH_NOARGS, "_live_bytes()\n--\n\nBytes that the core holds now."},
     {"_ops", ops, METH_NOARGS, "_ops()\n--\n\nThe rows of the op table."},
     {"targets", targets, METH_NOARGS, "targets()\n--\n\n{target: whether this build holds it}."},
-    {"set_threads", set_threads, METH_O, "set_threads(n)\n--\n\nThreads that plans run on, the caller included; 0 for the default."},
+    {"set_threads", set_threads, METH_O,
+     "set_threads(n)\n--\n\nThreads that plans run on, the caller included; 0 for the default."},
     {"get_threads", get_threads, METH_NOARGS, "get_threads()\n--\n\nThreads that plans run on."},
     {"isa", isa, METH_NOARGS, "isa()\n--\n\nThe instruction set level of the kernels in use."},
-    {"_set_isa", set_isa, METH_O, "_set_isa(name)\n--\n\nChoose a level by name, None for the best one."},
+    {"_set_isa", set_isa, METH_O,
+     "_set_isa(name)\n--\n\nChoose a level by name, None for the best one."},
     {0},
 };
 
@@ -133,7 +154,10 @@ static PyMethodDef functions[] = {
 
 static bool find_ops(void)
 {
-    static const struct { const char *name; int *op; } known[] = {
+    static const struct {
+        const char *name;
+        int *op;
+    } known[] = {
 #define X(name) {#name, &core.op.name},
         KNOWN_OPS(X)
 #undef X
@@ -155,14 +179,17 @@ static bool check_cpu(void)
     return false;
 }
 
-static PyModuleDef module_def = {PyModuleDef_HEAD_INIT, .m_name = "quabla._core", .m_doc = "The core of quabla.", .m_size = -1,
+static PyModuleDef module_def = {PyModuleDef_HEAD_INIT, .m_name = "quabla._core",
+                                 .m_doc = "The core of quabla.", .m_size = -1,
                                  .m_methods = functions};
 
 PyMODINIT_FUNC PyInit__core(void);
 PyMODINIT_FUNC PyInit__core(void)
 {
-    bool (*const parts[])(PyObject *) = {error_init, dtype_init, tensor_init, tracer_init,    ops_init, shape_init, create_init,
-                                         tree_init,  vjp_init,   lower_init,  transform_init, jit_init, loop_init};
+    bool (*const parts[])(PyObject *) = {error_init, dtype_init, tensor_init,    tracer_init,
+                                         ops_init,   shape_init, create_init,    tree_init,
+                                         vjp_init,   lower_init, transform_init, jit_init,
+                                         loop_init};
     PyObject *m = check_cpu() && find_ops() ? PyModule_Create(&module_def) : NULL;
     bool ok = m && !PyModule_AddStringConstant(m, "__version__", qb_version());
     for (size_t i = 0; ok && i < sizeof parts / sizeof *parts; i++) ok = parts[i](m);

@@ -1,7 +1,8 @@
-/* ops.c: an op applied to anything that can be an operand, and the functions and methods that the op table gives.
+/* ops.c: an op applied to anything that can be an operand, and the functions and methods that the
+   op table gives.
 
-   One traced operand makes the op a node of the innermost trace; otherwise it runs at once. Both go through the same table of
-   the core, so they give the same bits. */
+   One traced operand makes the op a node of the innermost trace; otherwise it runs at once. Both
+   go through the same table of the core, so they give the same bits. */
 #include "ext.h"
 
 /* Below this many bytes an eager op is not worth giving up the interpreter lock. */
@@ -19,23 +20,27 @@ static const qb_type weak_scalar = {.dtype = QB_F64, .weak = 1}, bool_scalar = {
 
 /* ---- operands ---- */
 
-/* An array of another library: it exports a buffer, or says how to become a NumPy array. Byte strings are neither. */
+/* An array of another library: it exports a buffer, or says how to become a NumPy array. Byte
+   strings are neither. */
 bool ops_foreign(PyObject *o)
 {
-    if (array_check(o) || PyFloat_Check(o) || PyLong_Check(o) || PyUnicode_Check(o) || PyBytes_Check(o) || PyByteArray_Check(o) ||
-        PyList_Check(o) || PyTuple_Check(o) || PyType_Check(o))
+    if (array_check(o) || PyFloat_Check(o) || PyLong_Check(o) || PyUnicode_Check(o) ||
+        PyBytes_Check(o) || PyByteArray_Check(o) || PyList_Check(o) || PyTuple_Check(o) ||
+        PyType_Check(o))
         return false;
-    if (PyObject_CheckBuffer(o)) return true;
-    const bool has = PyObject_HasAttrString(o, "__array__");
-    return has;
+    return PyObject_CheckBuffer(o) || PyObject_HasAttrString(o, "__array__");
 }
 
 bool ops_operand(PyObject *o)
 {
-    return array_check(o) || PyFloat_Check(o) || PyLong_Check(o) || PyList_Check(o) || PyTuple_Check(o) || ops_foreign(o);
+    return array_check(o) || PyFloat_Check(o) || PyLong_Check(o) || PyList_Check(o) ||
+           PyTuple_Check(o) || ops_foreign(o);
 }
 
-PyObject *ops_array(PyObject *o) { return array_check(o) ? Py_NewRef(o) : convert_array(o, -1, false, NULL); }
+PyObject *ops_array(PyObject *o)
+{
+    return array_check(o) ? Py_NewRef(o) : convert_array(o, -1, false, NULL);
+}
 
 static bool fill(Operand *p, PyObject *x)
 {
@@ -73,8 +78,8 @@ static bool fill(Operand *p, PyObject *x)
 
 /* ---- apply ---- */
 
-static PyObject *eager(int op, const qb_attr *attr, PyObject *const *x, Py_ssize_t n, Operand *p, const qb_type **types,
-                       const void **data)
+static PyObject *eager(int op, const qb_attr *attr, PyObject *const *x, Py_ssize_t n, Operand *p,
+                       const qb_type **types, const void **data)
 {
     qb_error err = {0};
     qb_buffer *buffer = NULL;
@@ -96,10 +101,9 @@ static PyObject *eager(int op, const qb_attr *attr, PyObject *const *x, Py_ssize
         PyObject *hold = PyTuple_New(n); /* other threads may drop the operands meanwhile */
         for (Py_ssize_t i = 0; hold && i < n; i++) PyTuple_SET_ITEM(hold, i, Py_NewRef(x[i]));
         if ((ok = hold)) {
-            Py_BEGIN_ALLOW_THREADS
-            ok = qb_eager(op, attr, (int)n, types, data, &buffer, &type, &err);
-            Py_END_ALLOW_THREADS
-            if (!ok) error_raise(&err);
+            Py_BEGIN_ALLOW_THREADS ok =
+                qb_eager(op, attr, (int)n, types, data, &buffer, &type, &err);
+            Py_END_ALLOW_THREADS if (!ok) error_raise(&err);
         }
         Py_XDECREF(hold);
     }
@@ -113,7 +117,9 @@ static PyObject *traced(int op, const qb_attr *attr, PyObject *const *x, Py_ssiz
     qb_error err = {0};
     if (!f) { /* no trace is running here: say so about the first tracer */
         for (Py_ssize_t i = 0; i < n; i++)
-            if (tracer_check(x[i]) && !frame_capture(NULL, ((Tracer *)x[i])->frame, ((Tracer *)x[i])->value, v)) return NULL;
+            if (tracer_check(x[i]) &&
+                !frame_capture(NULL, ((Tracer *)x[i])->frame, ((Tracer *)x[i])->value, v))
+                return NULL;
     }
     frame_locate(f);
     for (Py_ssize_t i = 0; i < n; i++)
@@ -156,7 +162,10 @@ PyObject *ops_apply(int op, const qb_attr *attr, PyObject *const *x, Py_ssize_t 
 }
 
 PyObject *ops_unary(int op, PyObject *x) { return ops_apply(op, NULL, &x, 1); }
-PyObject *ops_binary(int op, PyObject *x, PyObject *y) { return ops_apply(op, NULL, (PyObject *[]){x, y}, 2); }
+PyObject *ops_binary(int op, PyObject *x, PyObject *y)
+{
+    return ops_apply(op, NULL, (PyObject *[]){x, y}, 2);
+}
 
 /* x ** 3 multiplies, exactly; any other exponent is pow. */
 PyObject *ops_power(PyObject *x, PyObject *y)
@@ -165,18 +174,18 @@ PyObject *ops_power(PyObject *x, PyObject *y)
         int overflow;
         const long long exponent = PyLong_AsLongLongAndOverflow(y, &overflow);
         if (exponent == -1 && PyErr_Occurred()) return NULL;
-        if (exponent >= 0 && !overflow) return ops_apply(core.op.powi, &(qb_attr){.i = exponent}, &x, 1);
+        if (exponent >= 0 && !overflow)
+            return ops_apply(core.op.powi, &(qb_attr){.i = exponent}, &x, 1);
     }
     return ops_binary(core.op.pow, x, y);
 }
 
 /* ---- functions and methods ---- */
 
-/* A method of both array types that is the function of the same name. It behaves as a method of a built-in type: x.sin() makes no
-   bound method. */
+/* A method of both array types that is the function of the same name. It behaves as a method of a
+   built-in type: x.sin() makes no bound method. */
 typedef struct {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
+    PyObject_HEAD vectorcallfunc vectorcall;
     const OpRow *row;
     PyObject *op;
 } Method;
@@ -207,7 +216,10 @@ static PyObject *method_repr(PyObject *o)
     return PyUnicode_FromFormat("<method '%s' of quabla arrays>", ((Method *)o)->row->name);
 }
 
-static PyObject *get_name(PyObject *o, void *Py_UNUSED(c)) { return PyUnicode_FromString(((Method *)o)->row->name); }
+static PyObject *get_name(PyObject *o, void *Py_UNUSED(c))
+{
+    return PyUnicode_FromString(((Method *)o)->row->name);
+}
 
 /* doc is "name(x, axis=None)\n--\n\nText": the text signature, then the text. */
 static PyObject *get_doc(PyObject *o, void *Py_UNUSED(c))
@@ -216,12 +228,15 @@ static PyObject *get_doc(PyObject *o, void *Py_UNUSED(c))
     return PyUnicode_FromString(end ? end + 5 : "");
 }
 
+/* "(x, axis=None)" of the function is "($self, axis=None)" of the method. */
 static PyObject *get_signature(PyObject *o, void *Py_UNUSED(c))
 {
-    const char *start = strchr(((Method *)o)->row->doc, '('), *end = strstr(((Method *)o)->row->doc, "\n--\n\n");
-    return start && end ? PyUnicode_FromFormat("($self%.*s", (int)(end - start) - (int)strcspn(start, ",)"),
-                                               start + strcspn(start, ",)"))
-                        : Py_NewRef(Py_None);
+    const char *start = strchr(((Method *)o)->row->doc, '('), *end = strstr(start, "\n--\n\n");
+    start += strcspn(start, ",)");
+    PyObject *rest = PyUnicode_FromStringAndSize(start, end - start);
+    PyObject *out = rest ? PyUnicode_FromFormat("($self%U", rest) : NULL;
+    Py_XDECREF(rest);
+    return out;
 }
 
 static PyGetSetDef method_getset[] = {
@@ -236,13 +251,18 @@ static PyMemberDef method_members[] = {
     {0},
 };
 static PyType_Slot method_slots[] = {
-    {Py_tp_dealloc, method_dealloc}, {Py_tp_repr, method_repr},       {Py_tp_call, PyVectorcall_Call},
-    {Py_tp_getset, method_getset},   {Py_tp_members, method_members}, {Py_tp_descr_get, method_bind},
+    {Py_tp_dealloc, method_dealloc},
+    {Py_tp_repr, method_repr},
+    {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_getset, method_getset},
+    {Py_tp_members, method_members},
+    {Py_tp_descr_get, method_bind},
     {0},
 };
 static PyType_Spec method_spec = {"quabla.method", sizeof(Method), 0,
-                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR |
-                                      Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL |
+                                      Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_IMMUTABLETYPE |
+                                      Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                   method_slots};
 
 static bool add_method(const OpRow *row, PyObject *op)
@@ -258,12 +278,27 @@ static bool add_method(const OpRow *row, PyObject *op)
     return ok;
 }
 
+/* What functions of an op are bound to: a module object of its own, whose state is the op's
+   number. Python sees functions of a module, so their text, pickling, help and signature are
+   those of any built-in function. */
+static PyObject *bound_op(int op)
+{
+    static PyModuleDef def = {PyModuleDef_HEAD_INIT, .m_name = "quabla", .m_size = sizeof(int)};
+    PyObject *self = PyModule_Create(&def);
+    if (self) *(int *)PyModule_GetState(self) = op;
+    return self;
+}
+
+int ops_number(PyObject *self) { return *(const int *)PyModule_GetState(self); }
+
 static bool add_function(PyObject *module, const OpRow *row, PyObject *op)
 {
-    PyMethodDef *def = PyMem_Calloc(1, sizeof *def); /* lives as long as the process, like the module */
+    PyMethodDef *def =
+        PyMem_Calloc(1, sizeof *def); /* lives as long as the process, like the module */
     PyObject *name = PyUnicode_FromString("quabla");
     if (!def || !name) return PyMem_Free(def), Py_XDECREF(name), false;
-    *def = (PyMethodDef){row->name, (PyCFunction)(void (*)(void))row->call, METH_FASTCALL | METH_KEYWORDS, row->doc};
+    *def = (PyMethodDef){row->name, (PyCFunction)(void (*)(void))row->call,
+                         METH_FASTCALL | METH_KEYWORDS, row->doc};
     PyObject *f = PyCFunction_NewEx(def, op, name);
     Py_DECREF(name);
     return module_add(module, row->name, f);
@@ -272,7 +307,7 @@ static bool add_function(PyObject *module, const OpRow *row, PyObject *op)
 /* row is kept: it is static, or lives as long as the process. */
 bool ops_add(PyObject *module, const OpRow *row)
 {
-    PyObject *op = PyLong_FromLong(row->op);
+    PyObject *op = bound_op(row->op);
     const bool ok = op && (!(row->as & AS_FUNCTION) || add_function(module, row, op)) &&
                     (!(row->as & AS_METHOD) || add_method(row, op));
     Py_XDECREF(op);
@@ -286,23 +321,24 @@ static const char *const x12_names[] = {"x1", "x2"}, *const sides_names[] = {"lh
 
 static PyObject *call_unary(PyObject *op, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
-    if (n == 1 && !kwnames) return ops_apply((int)PyLong_AsLong(op), NULL, args, 1);
-    const qb_op_info info = qb_op_at((int)PyLong_AsLong(op));
+    if (n == 1 && !kwnames) return ops_apply(ops_number(op), NULL, args, 1);
+    const qb_op_info info = qb_op_at(ops_number(op));
     PyObject *x;
     const bool test = info.result == QB_BOOL || !strcmp(info.name, "logical_not");
     return module_args(info.name, test ? value_name : x_name, 1, 1, args, n, kwnames, &x)
-               ? ops_unary((int)PyLong_AsLong(op), x)
+               ? ops_unary(ops_number(op), x)
                : NULL;
 }
 
 static PyObject *call_binary(PyObject *op, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
-    const int number = (int)PyLong_AsLong(op);
+    const int number = ops_number(op);
     PyObject *x[2];
     if (n != 2 || kwnames) {
         const qb_op_info info = qb_op_at(number);
         const bool test = info.result == QB_BOOL || !strncmp(info.name, "logical", 7);
-        if (!module_args(info.name, test ? sides_names : x12_names, 2, 2, args, n, kwnames, x)) return NULL;
+        if (!module_args(info.name, test ? sides_names : x12_names, 2, 2, args, n, kwnames, x))
+            return NULL;
         args = x;
     }
     return number == core.op.pow ? ops_power(args[0], args[1]) : ops_apply(number, NULL, args, 2);
@@ -318,7 +354,8 @@ static bool add_row(PyObject *m, int op, const char *name)
     char *doc = PyMem_Malloc(size);
     if (!row || !doc) return PyMem_Free(row), PyMem_Free(doc), PyErr_NoMemory(), false;
     snprintf(doc, size, "%s(%s)\n--\n\nElementwise: %s.", name, params, info.doc);
-    *row = (OpRow){name, doc, info.arity == 1 ? call_unary : call_binary, op, AS_FUNCTION | AS_METHOD};
+    *row =
+        (OpRow){name, doc, info.arity == 1 ? call_unary : call_binary, op, AS_FUNCTION | AS_METHOD};
     return ops_add(m, row);
 }
 
@@ -328,8 +365,8 @@ bool ops_init(PyObject *m)
     if (!core.Method) return false;
     for (int op = 0; op < qb_op_count(); op++) {
         const qb_op_info info = qb_op_at(op);
-        const bool row = info.elementwise && info.arity <= 2 && op != core.op.powi && op != core.op.cast &&
-                         op != core.op.stop_gradient;
+        const bool row = info.elementwise && info.arity <= 2 && op != core.op.powi &&
+                         op != core.op.cast && op != core.op.stop_gradient;
         if (row && !add_row(m, op, info.name)) return false;
     }
     return add_row(m, core.op.pow, "power");

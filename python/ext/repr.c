@@ -1,15 +1,20 @@
 /* repr.c: the text of a Tensor: NumPy's default print options, plus the dtype.
 
-   Numbers get the fewest digits that read back to the same value of their dtype, at most 8 after the point. All elements that are
-   shown are measured first, so that columns line up; large arrays show three items at each end of a long axis, and only
-   those are read. Texts are ASCII, built in one growing buffer. */
+   Numbers get the fewest digits that read back to the same value of their dtype, at most 8 after
+   the point. All elements that are shown are measured first, so that columns line up; large
+   arrays show three items at each end of a long axis, and only those are read. Texts are ASCII,
+   built in one growing buffer. */
 #include "ext.h"
 
 enum { WIDTH = 75, PRECISION = 8, EDGE = 3, MANY = 1000, INDENT = 7 /* of "Tensor(" */ };
 
 /* ---- a growing text ---- */
 
-typedef struct { char *s; size_t n, cap; bool failed; } Buf;
+typedef struct {
+    char *s;
+    size_t n, cap;
+    bool failed;
+} Buf;
 
 static void put(Buf *b, const char *s, size_t n)
 {
@@ -36,7 +41,11 @@ static void put_spaces(Buf *b, int n)
 
 /* ---- decimal digits ---- */
 
-typedef struct { bool negative; char digit[24]; int n, exponent; } Decimal; /* d.ddd times 10^exponent, no trailing zeros */
+typedef struct {
+    bool negative;
+    char digit[24];
+    int n, exponent;
+} Decimal; /* d.ddd times 10^exponent, no trailing zeros */
 
 /* Digits of a text such as "-12.5e-7". */
 static void parse(const char *s, Decimal *d)
@@ -45,11 +54,14 @@ static void parse(const char *s, Decimal *d)
     d->n = 0;
     d->negative = *s == '-';
     for (s += *s == '-'; *s && *s != 'e'; s++) {
-        if (*s == '.') point = seen;
+        if (*s == '.')
+            point = seen;
         else {
             seen++;
-            if (*s == '0' && !d->n) leading++;
-            else if (d->n < (int)sizeof d->digit) d->digit[d->n++] = *s;
+            if (*s == '0' && !d->n)
+                leading++;
+            else if (d->n < (int)sizeof d->digit)
+                d->digit[d->n++] = *s;
         }
     }
     d->exponent = (point < 0 ? seen : point) - leading - 1 + (*s == 'e' ? atoi(s + 1) : 0);
@@ -70,7 +82,8 @@ static bool digits_of(double v, char code, int precision, Decimal *d)
 static bool reads_back(const Decimal *d, float v)
 {
     char text[48];
-    snprintf(text, sizeof text, "%s%.*se%d", d->negative ? "-" : "", d->n, d->digit, d->exponent - d->n + 1);
+    snprintf(text, sizeof text, "%s%.*se%d", d->negative ? "-" : "", d->n, d->digit,
+             d->exponent - d->n + 1);
     return strtof(text, NULL) == v;
 }
 
@@ -87,8 +100,8 @@ static void increment(Decimal *d)
     }
 }
 
-/* The fewest digits that read back to the float v, the nearest where several do. The exact value is cut and rounded up at 1, 2, ...
-   digits; below a power of two only one of both may read back. */
+/* The fewest digits that read back to the float v, the nearest where several do. The exact value
+   is cut and rounded up at 1, 2, ... digits; below a power of two only one of the two may. */
 static bool shortest_float(float v, Decimal *d)
 {
     enum { EXACT = 120 }; /* digits after the point of the longest float32 */
@@ -105,7 +118,8 @@ static bool shortest_float(float v, Decimal *d)
         const bool down = reads_back(&low, v), up = reads_back(&high, v);
         if (!down && !up) continue;
         const char *tail = rest + n - 1; /* the digits that were cut */
-        bool nearer_up = *tail > '5' || (*tail == '5' && strspn(tail + 1, "0") < (size_t)(EXACT - n));
+        bool nearer_up =
+            *tail > '5' || (*tail == '5' && strspn(tail + 1, "0") < (size_t)(EXACT - n));
         if (*tail == '5' && !nearer_up) nearer_up = (low.digit[n - 1] - '0') % 2;
         *d = (down && up ? nearer_up : up) ? high : low;
         break;
@@ -123,10 +137,10 @@ typedef struct {
     bool summary, failed;
     /* floats */
     bool scientific;
-    int left, right;             /* width before and after the point */
-    int frac, exp_digits;        /* scientific: digits after the point and of the exponent */
+    int left, right;      /* width before and after the point */
+    int frac, exp_digits; /* scientific: digits after the point and of the exponent */
     /* gathered on the way */
-    double largest, smallest;    /* of |x|, nonzero finite */
+    double largest, smallest; /* of |x|, nonzero finite */
     bool any_finite, any_nan, any_inf, any_negative_inf;
 } Format;
 
@@ -137,7 +151,8 @@ static bool decimal(Format *f, double v, Decimal *d)
         *d = (Decimal){.negative = signbit(v), .digit = "0", .n = 1};
         return true;
     }
-    if (!(f->t->type.dtype == QB_F32 ? shortest_float((float)v, d) : digits_of(v, 'r', 0, d))) return false;
+    if (!(f->t->type.dtype == QB_F32 ? shortest_float((float)v, d) : digits_of(v, 'r', 0, d)))
+        return false;
     if (f->scientific) return d->n - 1 <= PRECISION || digits_of(v, 'e', PRECISION, d);
     return d->n - 1 - d->exponent <= PRECISION || digits_of(v, 'f', PRECISION, d);
 }
@@ -151,8 +166,10 @@ static int digit_count(int n)
 
 static void measure_range(Format *f, double v)
 {
-    if (v != v) f->any_nan = true;
-    else if (!Py_IS_FINITE(v)) f->any_inf = true, f->any_negative_inf |= v < 0;
+    if (v != v)
+        f->any_nan = true;
+    else if (!Py_IS_FINITE(v))
+        f->any_inf = true, f->any_negative_inf |= v < 0;
     else {
         f->any_finite = true;
         const double a = fabs(v);
@@ -196,9 +213,11 @@ static void measure(Format *f)
 {
     each_shown(f, 0, 0, measure_range);
     if (f->largest) {
-        const bool wide = f->t->type.dtype == QB_F32 ? (float)f->largest / (float)f->smallest > 1000.0f
-                                                     : f->largest / f->smallest > 1000.0;
-        const bool small = f->t->type.dtype == QB_F32 ? (float)f->smallest < 0.0001f : f->smallest < 0.0001;
+        const bool wide = f->t->type.dtype == QB_F32
+                              ? (float)f->largest / (float)f->smallest > 1000.0f
+                              : f->largest / f->smallest > 1000.0;
+        const bool small =
+            f->t->type.dtype == QB_F32 ? (float)f->smallest < 0.0001f : f->smallest < 0.0001;
         f->scientific = f->largest >= 1e8 || small || wide;
     }
     f->exp_digits = 2;
@@ -224,23 +243,27 @@ static void put_float(Format *f, Buf *b, double v)
     }
     Decimal d;
     bool ok = decimal(f, v, &d);
-    if (ok && f->scientific && v && d.n - 1 < f->frac) /* as many digits as the longest, those of the exact value */
+    if (ok && f->scientific && v &&
+        d.n - 1 < f->frac) /* as many digits as the longest, those of the exact value */
         ok = digits_of(v, 'e', f->frac, &d);
     if (!ok) {
         b->failed = true;
         return;
     }
-    const int whole = f->scientific || d.exponent < 0 ? 1 : d.exponent + 1; /* digits before the point */
+    const int whole =
+        f->scientific || d.exponent < 0 ? 1 : d.exponent + 1; /* digits before the point */
     put_spaces(b, f->left - d.negative - whole);
     if (d.negative) put(b, "-", 1);
     int i = 0;
-    if (!f->scientific && d.exponent < 0) put(b, "0", 1);
+    if (!f->scientific && d.exponent < 0)
+        put(b, "0", 1);
     else
         for (; i < whole; i++) put(b, i < d.n ? &d.digit[i] : "0", 1);
     put(b, ".", 1);
     int after = 0;
     if (!f->scientific)
-        for (int zeros = -1 - d.exponent; zeros > 0 && d.digit[0] != '0'; zeros--, after++) put(b, "0", 1);
+        for (int zeros = -1 - d.exponent; zeros > 0 && d.digit[0] != '0'; zeros--, after++)
+            put(b, "0", 1);
     for (; i < d.n && !(d.n == 1 && d.digit[0] == '0'); i++, after++) put(b, &d.digit[i], 1);
     if (!f->scientific) {
         put_spaces(b, f->right - after);
@@ -248,28 +271,35 @@ static void put_float(Format *f, Buf *b, double v)
     }
     for (; after < f->frac; after++) put(b, "0", 1);
     char exponent[16];
-    snprintf(exponent, sizeof exponent, "e%c%0*d", d.exponent < 0 ? '-' : '+', f->exp_digits, abs(d.exponent));
+    snprintf(exponent, sizeof exponent, "e%c%0*d", d.exponent < 0 ? '-' : '+', f->exp_digits,
+             abs(d.exponent));
     put_text(b, exponent);
 }
 
 static void put_element(Format *f, Buf *b, int64_t at)
 {
     const double v = tensor_element(f->t, at);
-    if (f->t->type.dtype != QB_BOOL) put_float(f, b, v);
-    else put_text(b, v == 0 ? "False" : f->t->type.rank ? " True" : "True");
+    if (f->t->type.dtype != QB_BOOL)
+        put_float(f, b, v);
+    else
+        put_text(b, v == 0 ? "False" : f->t->type.rank ? " True" : "True");
 }
 
-/* The innermost axis: words on lines of at most `width`. b->n - line is the length of the line so far. */
+/* The innermost axis: words on lines of at most `width`. b->n - line is the length of the line so
+   far. */
 static void put_row(Format *f, Buf *b, int axis, int64_t at, int indent, int width)
 {
     const int64_t n = f->t->type.dims[axis];
     const bool gap = f->summary && n > 2 * EDGE;
-    size_t line = b->n - (size_t)indent - 1; /* where the line began; "[" stands in place of the last indent */
+    size_t line = b->n - (size_t)indent -
+                  1; /* where the line began; "[" stands in place of the last indent */
     for (int64_t i = 0; i < n; i++) {
         const bool dots = gap && i == EDGE;
         const size_t start = b->n;
-        if (dots) put_text(b, "...");
-        else put_element(f, b, at + i * f->stride[axis]);
+        if (dots)
+            put_text(b, "...");
+        else
+            put_element(f, b, at + i * f->stride[axis]);
         if (b->failed) return;
         const size_t word = b->n - start;
         if (start - line + word > (size_t)width && start - line > (size_t)indent + 1) {
@@ -347,8 +377,10 @@ PyObject *repr_tensor(PyObject *o)
         }
         put(&b, dtype, (size_t)n);
     }
-    if (!b.failed && !f.failed) out = PyUnicode_FromStringAndSize(b.s, (Py_ssize_t)b.n);
-    else if (!PyErr_Occurred()) PyErr_NoMemory();
+    if (!b.failed && !f.failed)
+        out = PyUnicode_FromStringAndSize(b.s, (Py_ssize_t)b.n);
+    else if (!PyErr_Occurred())
+        PyErr_NoMemory();
     PyMem_Free(b.s);
     return out;
 }

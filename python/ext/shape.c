@@ -1,5 +1,6 @@
-/* shape.c: reductions and structural functions, as functions of the module and as methods. Arguments are read here; axes,
-   lengths and dtypes are judged by the core, which knows the messages. */
+/* shape.c: reductions and structural functions, as functions of the module and as methods.
+   Arguments are read here; axes, lengths and dtypes are judged by the core, which knows the
+   messages. */
 #include "ext.h"
 
 /* ---- reading arguments ---- */
@@ -19,15 +20,18 @@ static bool as_int64(const char *who, const char *what, PyObject *o, int64_t *ou
     return *out != -1 || !PyErr_Occurred();
 }
 
-/* An int, or a list or tuple of ints, at most QB_MAX_RANK of them. Returns their number, -1 with an exception. */
+/* An int, or a list or tuple of ints, at most QB_MAX_RANK of them. Returns their number, -1 with
+   an exception. */
 static int ints(const char *who, const char *what, PyObject *o, int64_t *out)
 {
-    if (!PyList_Check(o) && !PyTuple_Check(o) && !PyRange_Check(o)) return as_int64(who, what, o, out) ? 1 : -1;
+    if (!PyList_Check(o) && !PyTuple_Check(o) && !PyRange_Check(o))
+        return as_int64(who, what, o, out) ? 1 : -1;
     PyObject *list = PySequence_Fast(o, "not a sequence");
     if (!list) return -1;
     Py_ssize_t n = PySequence_Fast_GET_SIZE(list);
     if (n > QB_MAX_RANK) {
-        PyErr_Format(PyExc_ValueError, "%s: %s has %zd entries; at most %d axes", who, what, n, QB_MAX_RANK);
+        PyErr_Format(PyExc_ValueError, "%s: %s has %zd entries; at most %d axes", who, what, n,
+                     QB_MAX_RANK);
         n = -1;
     }
     for (Py_ssize_t i = 0; i < n; i++)
@@ -44,8 +48,10 @@ bool shape_parse(const char *who, PyObject *o, qb_type *t)
     t->rank = (uint8_t)n;
     for (int i = 0; i < n; i++)
         if (t->dims[i] < 1) {
-            PyErr_Format(PyExc_ValueError, "%s: shape %R: lengths are at least 1; arrays without elements are not supported",
-                         who, o);
+            PyErr_Format(
+                PyExc_ValueError,
+                "%s: shape %R: lengths are at least 1; arrays without elements are not supported",
+                who, o);
             return false;
         }
     if (qb_type_size(t) >= 0) return true;
@@ -71,7 +77,8 @@ PyObject *shape_transpose(PyObject *x, int rank, const int64_t *axes)
 
 PyObject *shape_astype(PyObject *x, int dtype)
 {
-    if (array_check(x) && array_type(x)->dtype == dtype && !array_type(x)->weak) return Py_NewRef(x);
+    if (array_check(x) && array_type(x)->dtype == dtype && !array_type(x)->weak)
+        return Py_NewRef(x);
     return ops_apply(core.op.cast, &(qb_attr){.i = dtype}, &x, 1);
 }
 
@@ -88,7 +95,7 @@ static const char *const reduce_names[] = {"x", "axis", "keepdims"};
 
 static PyObject *reduce(PyObject *op, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
-    const int number = (int)PyLong_AsLong(op);
+    const int number = ops_number(op);
     const char *who = qb_op_at(number).name;
     PyObject *a[3];
     qb_attr attr = {.n = -1};
@@ -102,41 +109,54 @@ static PyObject *reduce(PyObject *op, PyObject *const *args, Py_ssize_t n, PyObj
 
 static const char *const matmul_names[] = {"x1", "x2"};
 
-static PyObject *matmul(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+static PyObject *matmul(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n,
+                        PyObject *kwnames)
 {
     PyObject *a[2];
-    return module_args("matmul", matmul_names, 2, 2, args, n, kwnames, a) ? ops_apply(core.op.matmul, NULL, a, 2) : NULL;
+    return module_args("matmul", matmul_names, 2, 2, args, n, kwnames, a)
+               ? ops_apply(core.op.matmul, NULL, a, 2)
+               : NULL;
 }
 
 static const char *const where_names[] = {"mask", "on_true", "on_false"};
 
-static PyObject *where(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+static PyObject *where(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n,
+                       PyObject *kwnames)
 {
     PyObject *a[3];
-    return module_args("where", where_names, 3, 3, args, n, kwnames, a) ? ops_apply(core.op.where, NULL, a, 3) : NULL;
+    return module_args("where", where_names, 3, 3, args, n, kwnames, a)
+               ? ops_apply(core.op.where, NULL, a, 3)
+               : NULL;
 }
 
 static const char *const x_names[] = {"x"};
 
-static PyObject *stop_gradient(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+static PyObject *stop_gradient(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n,
+                               PyObject *kwnames)
 {
     PyObject *x;
-    return module_args("stop_gradient", x_names, 1, 1, args, n, kwnames, &x) ? ops_unary(core.op.stop_gradient, x) : NULL;
+    return module_args("stop_gradient", x_names, 1, 1, args, n, kwnames, &x)
+               ? ops_unary(core.op.stop_gradient, x)
+               : NULL;
 }
 
 static const char *const powi_names[] = {"x", "exponent"};
 
-static PyObject *powi(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+static PyObject *powi(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n,
+                      PyObject *kwnames)
 {
     PyObject *a[2];
     qb_attr attr = {0};
-    if (!module_args("powi", powi_names, 2, 2, args, n, kwnames, a) || !as_int64("powi", "exponent", a[1], &attr.i)) return NULL;
+    if (!module_args("powi", powi_names, 2, 2, args, n, kwnames, a) ||
+        !as_int64("powi", "exponent", a[1], &attr.i))
+        return NULL;
     return ops_apply(core.op.powi, &attr, a, 1);
 }
 
 static const char *const astype_names[] = {"x", "dtype"};
 
-static PyObject *astype(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+static PyObject *astype(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n,
+                        PyObject *kwnames)
 {
     PyObject *a[2];
     if (!module_args("astype", astype_names, 2, 2, args, n, kwnames, a)) return NULL;
@@ -147,13 +167,14 @@ static PyObject *astype(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize
 /* reshape(x, shape), and x.reshape(2, 3) as x.reshape([2, 3]). */
 static const char *const shape_names[] = {"x", "shape"};
 
-static PyObject *with_list(const char *who, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, const char *const *names,
-                           int required, qb_attr *attr, PyObject **x)
+static PyObject *with_list(const char *who, PyObject *const *args, Py_ssize_t n, PyObject *kwnames,
+                           const char *const *names, int required, qb_attr *attr, PyObject **x)
 {
     PyObject *a[2], *many = NULL;
     if (n > 2 && !kwnames) {
         many = PyTuple_New(n - 1);
-        for (Py_ssize_t i = 1; many && i < n; i++) PyTuple_SET_ITEM(many, i - 1, Py_NewRef(args[i]));
+        for (Py_ssize_t i = 1; many && i < n; i++)
+            PyTuple_SET_ITEM(many, i - 1, Py_NewRef(args[i]));
         if (!many) return NULL;
         a[0] = args[0];
         a[1] = many;
@@ -167,41 +188,51 @@ static PyObject *with_list(const char *who, PyObject *const *args, Py_ssize_t n,
     return failed ? NULL : *x;
 }
 
-static PyObject *reshape(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+static PyObject *reshape(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n,
+                         PyObject *kwnames)
 {
     qb_attr attr = {0};
     PyObject *x;
     if (n == 1 && !kwnames) return shape_reshape(args[0], 0, attr.list); /* x.reshape(): a scalar */
-    return with_list("reshape", args, n, kwnames, shape_names, 2, &attr, &x) ? ops_apply(core.op.reshape, &attr, &x, 1) : NULL;
+    return with_list("reshape", args, n, kwnames, shape_names, 2, &attr, &x)
+               ? ops_apply(core.op.reshape, &attr, &x, 1)
+               : NULL;
 }
 
 static const char *const transpose_names[] = {"x", "axes"};
 
-static PyObject *transpose(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+static PyObject *transpose(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n,
+                           PyObject *kwnames)
 {
     qb_attr attr = {.n = -1};
     PyObject *x;
-    return with_list("transpose", args, n, kwnames, transpose_names, 1, &attr, &x) ? ops_apply(core.op.transpose, &attr, &x, 1)
-                                                                                 : NULL;
+    return with_list("transpose", args, n, kwnames, transpose_names, 1, &attr, &x)
+               ? ops_apply(core.op.transpose, &attr, &x, 1)
+               : NULL;
 }
 
-static PyObject *broadcast_to(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+static PyObject *broadcast_to(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n,
+                              PyObject *kwnames)
 {
     PyObject *a[2];
     qb_type shape;
-    if (!module_args("broadcast_to", shape_names, 2, 2, args, n, kwnames, a) || !shape_parse("broadcast_to", a[1], &shape))
+    if (!module_args("broadcast_to", shape_names, 2, 2, args, n, kwnames, a) ||
+        !shape_parse("broadcast_to", a[1], &shape))
         return NULL;
     return shape_broadcast(a[0], &shape);
 }
 
 static const char *const slice_names[] = {"x", "axis", "start", "length", "step"};
 
-static PyObject *slice(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+static PyObject *slice(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n,
+                       PyObject *kwnames)
 {
     PyObject *a[5];
     qb_attr attr = {.step = 1};
-    if (!module_args("slice", slice_names, 4, 5, args, n, kwnames, a) || !as_int64("slice", "axis", a[1], &attr.i) ||
-        !as_int64("slice", "start", a[2], &attr.start) || !as_int64("slice", "length", a[3], &attr.length) ||
+    if (!module_args("slice", slice_names, 4, 5, args, n, kwnames, a) ||
+        !as_int64("slice", "axis", a[1], &attr.i) ||
+        !as_int64("slice", "start", a[2], &attr.start) ||
+        !as_int64("slice", "length", a[3], &attr.length) ||
         (a[4] && !as_int64("slice", "step", a[4], &attr.step)))
         return NULL;
     return ops_apply(core.op.slice, &attr, a, 1);
@@ -210,9 +241,11 @@ static PyObject *slice(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_
 /* Elements of the sequence o, as arrays, in a new tuple. */
 static PyObject *parts(const char *who, PyObject *o)
 {
-    PyObject *tuple = tensor_check(o) || PyList_Check(o) || PyTuple_Check(o) ? PySequence_Tuple(o) : NULL;
+    PyObject *tuple =
+        tensor_check(o) || PyList_Check(o) || PyTuple_Check(o) ? PySequence_Tuple(o) : NULL;
     if (!tuple) {
-        if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "%s takes a list of arrays, not %s", who, stage_kind(o));
+        if (!PyErr_Occurred())
+            PyErr_Format(PyExc_TypeError, "%s takes a list of arrays, not %s", who, stage_kind(o));
         return NULL;
     }
     if (!PyTuple_GET_SIZE(tuple)) {
@@ -224,14 +257,18 @@ static PyObject *parts(const char *who, PyObject *o)
 
 static const char *const concat_names[] = {"matrices", "axis"};
 
-static PyObject *concat(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+static PyObject *concat(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n,
+                        PyObject *kwnames)
 {
     PyObject *a[2];
     qb_attr attr = {0};
-    if (!module_args("concat", concat_names, 1, 2, args, n, kwnames, a) || (a[1] && !as_int64("concat", "axis", a[1], &attr.i)))
+    if (!module_args("concat", concat_names, 1, 2, args, n, kwnames, a) ||
+        (a[1] && !as_int64("concat", "axis", a[1], &attr.i)))
         return NULL;
     PyObject *list = parts("concat", a[0]);
-    PyObject *out = list ? ops_apply(core.op.concat, &attr, PySequence_Fast_ITEMS(list), PyTuple_GET_SIZE(list)) : NULL;
+    PyObject *out =
+        list ? ops_apply(core.op.concat, &attr, PySequence_Fast_ITEMS(list), PyTuple_GET_SIZE(list))
+             : NULL;
     Py_XDECREF(list);
     return out;
 }
@@ -255,7 +292,8 @@ static PyObject *expand(PyObject *o, int64_t axis)
     int64_t dims[QB_MAX_RANK + 1];
     PyObject *out = NULL;
     if (at < 0 || at > t->rank || t->rank == QB_MAX_RANK) {
-        PyErr_Format(PyExc_ValueError, "stack: axis %lld is out of range for arrays with %d axes", (long long)axis, t->rank);
+        PyErr_Format(PyExc_ValueError, "stack: axis %lld is out of range for arrays with %d axes",
+                     (long long)axis, t->rank);
     } else {
         for (int i = 0, j = 0; i <= t->rank; i++) dims[i] = i == at ? 1 : t->dims[j++];
         out = shape_reshape(x, t->rank + 1, dims);
@@ -271,7 +309,9 @@ static bool equal_shapes(PyObject *list)
         const qb_type *s = array_type(x), *t = array_type(y);
         if (s->rank == t->rank && !memcmp(s->dims, t->dims, sizeof *s->dims * s->rank)) continue;
         PyObject *a = array_shape_list(s), *b = array_shape_list(t);
-        if (a && b) PyErr_Format(PyExc_ValueError, "stack: array 0 has shape %R, array %zd has %R", a, i, b);
+        if (a && b)
+            PyErr_Format(PyExc_ValueError, "stack: array 0 has shape %R, array %zd has %R", a, i,
+                         b);
         Py_XDECREF(a);
         Py_XDECREF(b);
         return false;
@@ -281,28 +321,34 @@ static bool equal_shapes(PyObject *list)
 
 static const char *const stack_names[] = {"tensors", "axis"};
 
-static PyObject *stack(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+static PyObject *stack(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n,
+                       PyObject *kwnames)
 {
     PyObject *a[2], *out = NULL;
     qb_attr attr = {0};
-    if (!module_args("stack", stack_names, 1, 2, args, n, kwnames, a) || (a[1] && !as_int64("stack", "axis", a[1], &attr.i)))
+    if (!module_args("stack", stack_names, 1, 2, args, n, kwnames, a) ||
+        (a[1] && !as_int64("stack", "axis", a[1], &attr.i)))
         return NULL;
     PyObject *list = parts("stack", a[0]);
     if (!list) return NULL;
     bool weak = true; /* numbers alone stack to float64, numbers beside arrays take their dtype */
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(list); i++) weak &= !array_check(PyTuple_GET_ITEM(list, i));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(list); i++)
+        weak &= !array_check(PyTuple_GET_ITEM(list, i));
     bool ok = true;
     for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(list); i++) {
         PyObject *x = PyTuple_GET_ITEM(list, i), *y;
-        if (!weak && (PyFloat_Check(x) || PyLong_Check(x))) y = shape_reshape(x, 0, attr.list);
-        else y = ops_array(x);
+        if (!weak && (PyFloat_Check(x) || PyLong_Check(x)))
+            y = shape_reshape(x, 0, attr.list);
+        else
+            y = ops_array(x);
         ok = put(list, i, y);
     }
     ok = ok && equal_shapes(list);
     for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(list); i++) {
         ok = put(list, i, expand(PyTuple_GET_ITEM(list, i), attr.i));
     }
-    if (ok) out = ops_apply(core.op.concat, &attr, PySequence_Fast_ITEMS(list), PyTuple_GET_SIZE(list));
+    if (ok)
+        out = ops_apply(core.op.concat, &attr, PySequence_Fast_ITEMS(list), PyTuple_GET_SIZE(list));
     Py_DECREF(list);
     return out;
 }
@@ -321,29 +367,64 @@ static PyObject *gt(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n
     return out;
 }
 
+/* round(x): what Python's own function calls; digits are not for arrays. */
+static const char *const round_names[] = {"self", "ndigits"};
+
+static PyObject *rounded(PyObject *op, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    PyObject *a[2];
+    if (!module_args("round", round_names, 1, 2, args, n, kwnames, a)) return NULL;
+    if (!a[1] || a[1] == Py_None) return ops_unary(ops_number(op), a[0]);
+    PyErr_SetString(PyExc_TypeError,
+                    "round: arrays round to integers; for digits use round(x * 10**n) / 10**n");
+    return NULL;
+}
+
 bool shape_init(PyObject *m)
 {
     enum { BOTH = AS_FUNCTION | AS_METHOD };
+    /* clang-format off */
     const OpRow rows[] = {
-        {"sum", "sum(x, axis=None, keepdims=False)\n--\n\nSum over all axes, or those of axis (an int or ints).", reduce, core.op.sum, BOTH},
-        {"mean", "mean(x, axis=None, keepdims=False)\n--\n\nMean over all axes, or those of axis (an int or ints).", reduce, core.op.mean, BOTH},
-        {"max", "max(x, axis=None, keepdims=False)\n--\n\nLargest element; NaN wins. The derivative is split equally between ties.", reduce, core.op.max, BOTH},
-        {"min", "min(x, axis=None, keepdims=False)\n--\n\nSmallest element; NaN wins. The derivative is split equally between ties.", reduce, core.op.min, BOTH},
-        {"matmul", "matmul(x1, x2)\n--\n\nMatrix product as NumPy's: vectors, matrices, batches of matrices.", matmul, 0, BOTH},
-        {"where", "where(mask, on_true, on_false)\n--\n\nElements of on_true where mask is true, of on_false elsewhere.", where, 0, AS_FUNCTION},
-        {"where_select", "where_select(mask, on_true, on_false)\n--\n\nquabla.where with this array as the mask.", where, 0, AS_METHOD},
-        {"stop_gradient", "stop_gradient(x)\n--\n\nx, with zero derivative.", stop_gradient, 0, BOTH},
-        {"powi", "powi(x, exponent)\n--\n\nx to an integer power >= 0, by multiplications.", powi, 0, BOTH},
-        {"astype", "astype(x, dtype)\n--\n\nThe array in another dtype; to bool, nonzero and NaN are True.", astype, 0, BOTH},
-        {"cast", "cast(x, dtype)\n--\n\nThe same as astype.", astype, 0, BOTH},
-        {"reshape", "reshape(x, shape)\n--\n\nThe same elements in row-major order in another shape; one length may be -1.", reshape, 0, BOTH},
-        {"transpose", "transpose(x, axes=None)\n--\n\nAxes permuted: axis i of the result is axes[i] of x; reversed by default.", transpose, 0, BOTH},
-        {"broadcast_to", "broadcast_to(x, shape)\n--\n\nx repeated to a shape, by NumPy's rules.", broadcast_to, 0, BOTH},
-        {"slice", "slice(x, axis, start, length, step=1)\n--\n\nElements start + i * step, i < length, along one axis.", slice, 0, BOTH},
-        {"concat", "concat(matrices, axis=0)\n--\n\nArrays one after the other along an axis.", concat, 0, AS_FUNCTION},
-        {"stack", "stack(tensors, axis=0)\n--\n\nArrays of one shape along a new axis.", stack, 0, AS_FUNCTION},
-        {"gt", "gt(self, rhs)\n--\n\nself > rhs as a mask of 0 and 1 in the dtype of self.", gt, 0, AS_METHOD},
+        {"sum", "sum(x, axis=None, keepdims=False)\n--\n\n"
+            "Sum over all axes, or those of axis (an int or ints).", reduce, core.op.sum, BOTH},
+        {"mean", "mean(x, axis=None, keepdims=False)\n--\n\n"
+            "Mean over all axes, or those of axis (an int or ints).", reduce, core.op.mean, BOTH},
+        {"max", "max(x, axis=None, keepdims=False)\n--\n\n"
+            "Largest element; NaN wins. The derivative is split equally between ties.", reduce, core.op.max, BOTH},
+        {"min", "min(x, axis=None, keepdims=False)\n--\n\n"
+            "Smallest element; NaN wins. The derivative is split equally between ties.", reduce, core.op.min, BOTH},
+        {"matmul", "matmul(x1, x2)\n--\n\n"
+            "Matrix product as NumPy's: vectors, matrices, batches of matrices.", matmul, 0, BOTH},
+        {"where", "where(mask, on_true, on_false)\n--\n\n"
+            "Elements of on_true where mask is true, of on_false elsewhere.", where, 0, AS_FUNCTION},
+        {"where_select", "where_select(mask, on_true, on_false)\n--\n\n"
+            "quabla.where with this array as the mask.", where, 0, AS_METHOD},
+        {"stop_gradient", "stop_gradient(x)\n--\n\n"
+            "x, with zero derivative.", stop_gradient, 0, BOTH},
+        {"powi", "powi(x, exponent)\n--\n\n"
+            "x to an integer power >= 0, by multiplications.", powi, 0, BOTH},
+        {"astype", "astype(x, dtype)\n--\n\n"
+            "The array in another dtype; to bool, nonzero and NaN are True.", astype, 0, BOTH},
+        {"cast", "cast(x, dtype)\n--\n\n"
+            "The same as astype.", astype, 0, BOTH},
+        {"reshape", "reshape(x, shape)\n--\n\n"
+            "The same elements in row-major order in another shape; one length may be -1.", reshape, 0, BOTH},
+        {"transpose", "transpose(x, axes=None)\n--\n\n"
+            "Axes permuted: axis i of the result is axes[i] of x; reversed by default.", transpose, 0, BOTH},
+        {"broadcast_to", "broadcast_to(x, shape)\n--\n\n"
+            "x repeated to a shape, by NumPy's rules.", broadcast_to, 0, BOTH},
+        {"slice", "slice(x, axis, start, length, step=1)\n--\n\n"
+            "Elements start + i * step, i < length, along one axis.", slice, 0, BOTH},
+        {"concat", "concat(matrices, axis=0)\n--\n\n"
+            "Arrays one after the other along an axis.", concat, 0, AS_FUNCTION},
+        {"stack", "stack(tensors, axis=0)\n--\n\n"
+            "Arrays of one shape along a new axis.", stack, 0, AS_FUNCTION},
+        {"__round__", "__round__(self, ndigits=None)\n--\n\n"
+            "Nearest integers, half to even.", rounded, core.op.round, AS_METHOD},
+        {"gt", "gt(self, rhs)\n--\n\n"
+            "self > rhs as a mask of 0 and 1 in the dtype of self.", gt, 0, AS_METHOD},
     };
+    /* clang-format on */
     OpRow *kept = PyMem_Malloc(sizeof rows); /* for the life of the process */
     if (!kept) return PyErr_NoMemory(), false;
     memcpy(kept, rows, sizeof rows);

@@ -1,4 +1,5 @@
-/* stage.c: what every transform does around its own rule: trace the function into a frame, collect its outputs, hand back the results. */
+/* stage.c: what every transform does around its own rule: trace the function into a frame,
+   collect its outputs, hand back the results. */
 #include "ext.h"
 
 const char *stage_kind(PyObject *o)
@@ -17,9 +18,11 @@ static bool output(Frame *f, Tracer *t, int *index)
 {
     qb_error err = {0};
     *index = -1;
-    if (t->frame != f) { /* a value of an enclosing trace is a constant here; a dead one is an error */
+    if (t->frame !=
+        f) { /* a value of an enclosing trace is a constant here; a dead one is an error */
         qb_value v;
-        return f->outer ? frame_capture(f->outer, t->frame, t->value, &v) : frame_capture(f, t->frame, t->value, &v);
+        return f->outer ? frame_capture(f->outer, t->frame, t->value, &v)
+                        : frame_capture(f, t->frame, t->value, &v);
     }
     *index = qb_graph_output_count(f->graph);
     return qb_graph_output(f->graph, t->value, &err) || error_raise(&err);
@@ -52,7 +55,8 @@ PyObject *stage_result(Frame *outer, const Outputs *o, const qb_value *values)
     Leaves leaves = {0};
     bool ok = true;
     for (Py_ssize_t i = 0; ok && i < o->leaves.n; i++) {
-        PyObject *x = o->index[i] < 0 ? Py_NewRef(o->leaves.v[i]) : tracer_new(outer, values[o->index[i]]);
+        PyObject *x =
+            o->index[i] < 0 ? Py_NewRef(o->leaves.v[i]) : tracer_new(outer, values[o->index[i]]);
         ok = x && leaves_push(&leaves, x);
     }
     PyObject *out = ok ? tree_unflatten(o->tree, leaves.v) : NULL;
@@ -78,7 +82,8 @@ PyObject *stage_arrays(PyObject *x, const Leaves *like)
         PyObject *leaf = leaves.v[i];
         if (array_check(leaf) || PyBool_Check(leaf) || !ops_operand(leaf)) continue;
         const bool typed = like && i < like->n && array_check(like->v[i]) && !ops_foreign(leaf);
-        PyObject *array = convert_array(leaf, typed ? array_type(like->v[i])->dtype : -1, false, NULL);
+        PyObject *array =
+            convert_array(leaf, typed ? array_type(like->v[i])->dtype : -1, false, NULL);
         ok = array != NULL;
         if (ok) Py_SETREF(leaves.v[i], array);
     }
@@ -96,7 +101,8 @@ bool stage_zeros(Frame *f, const qb_type *t, double value, qb_value *out)
     return out->graph || error_raise(&err);
 }
 
-/* The leaf as an array; a Python number is a float64 array here. NULL without exception: nothing to differentiate. */
+/* The leaf as an array; a Python number is a float64 array here. NULL without exception: nothing
+   to differentiate. */
 static PyObject *floating(PyObject *x)
 {
     if (array_check(x)) return array_type(x)->dtype == QB_BOOL ? NULL : Py_NewRef(x);
@@ -106,14 +112,20 @@ static PyObject *floating(PyObject *x)
     return array;
 }
 
-static bool differentiable(PyObject *x) { return array_check(x) || PyFloat_Check(x) || PyLong_Check(x) || ops_foreign(x); }
+static bool differentiable(PyObject *x)
+{
+    return array_check(x) || PyFloat_Check(x) || PyLong_Check(x) || ops_foreign(x);
+}
 
 static void no_array(const Diff *d, Py_ssize_t i, const char *path)
 {
     PyObject *where = tree_path_text(d->tree, i, 0);
     if (where && PyUnicode_GET_LENGTH(where))
-        PyErr_Format(PyExc_TypeError, "%s: '%U' is %s, not an array or a number", path, where, stage_kind(d->leaves.v[i]));
-    else if (where) PyErr_Format(PyExc_TypeError, "%s is %s, not an array or a number", path, stage_kind(d->leaves.v[i]));
+        PyErr_Format(PyExc_TypeError, "%s: '%U' is %s, not an array or a number", path, where,
+                     stage_kind(d->leaves.v[i]));
+    else if (where)
+        PyErr_Format(PyExc_TypeError, "%s is %s, not an array or a number", path,
+                     stage_kind(d->leaves.v[i]));
     Py_XDECREF(where);
 }
 

@@ -1,4 +1,5 @@
-/* tensor.c: the eager array: a reference to an immutable buffer, with a dtype and a shape. It is never changed once others see it. */
+/* tensor.c: the eager array: a reference to an immutable buffer, with a dtype and a shape. It is
+   never changed once others see it. */
 #include "ext.h"
 
 /* Objects of dead Tensors, for the next ones: an eager op makes one each time. */
@@ -9,8 +10,10 @@ static int n_spare;
 PyObject *tensor_new(qb_buffer *buffer, const qb_type *type)
 {
     Tensor *t;
-    if (n_spare) t = (Tensor *)PyObject_Init((PyObject *)spare[--n_spare], core.Tensor);
-    else t = PyObject_New(Tensor, core.Tensor);
+    if (n_spare)
+        t = (Tensor *)PyObject_Init((PyObject *)spare[--n_spare], core.Tensor);
+    else
+        t = PyObject_New(Tensor, core.Tensor);
     if (!t) {
         qb_buffer_release(buffer);
         return NULL;
@@ -41,9 +44,12 @@ PyObject *tensor_scalar(double value, int dtype)
     Tensor *t = tensor_empty(&type);
     if (!t) return NULL;
     void *data = qb_buffer_data(t->buffer);
-    if (dtype == QB_F32) *(float *)data = (float)value;
-    else if (dtype == QB_F64) *(double *)data = value;
-    else *(unsigned char *)data = value != 0;
+    if (dtype == QB_F32)
+        *(float *)data = (float)value;
+    else if (dtype == QB_F64)
+        *(double *)data = value;
+    else
+        *(unsigned char *)data = value != 0;
     return (PyObject *)t;
 }
 
@@ -60,8 +66,10 @@ static void dealloc(PyObject *o)
     Tensor *t = (Tensor *)o;
     if (t->weakrefs) PyObject_ClearWeakRefs(o);
     qb_buffer_release(t->buffer);
-    if (n_spare < MAX_SPARE) spare[n_spare++] = t;
-    else PyObject_Free(t);
+    if (n_spare < MAX_SPARE)
+        spare[n_spare++] = t;
+    else
+        PyObject_Free(t);
     Py_DECREF(core.Tensor);
 }
 
@@ -80,8 +88,10 @@ static bool one_element(PyObject *o, const char *what)
 static int to_bool(PyObject *o)
 {
     if (qb_type_size(&((Tensor *)o)->type) == 1) return tensor_element((Tensor *)o, 0) != 0;
-    PyErr_SetString(PyExc_ValueError, "the truth value of an array with more than one element is ambiguous; reduce it first, "
-                                      "or select elements with quabla.where");
+    PyErr_SetString(
+        PyExc_ValueError,
+        "the truth value of an array with more than one element is ambiguous; reduce it first, "
+        "or select elements with quabla.where");
     return -1;
 }
 
@@ -99,11 +109,15 @@ static PyObject *item(PyObject *o, PyObject *Py_UNUSED(none))
 {
     if (!one_element(o, "item()")) return NULL;
     const double value = tensor_element((Tensor *)o, 0);
-    return ((Tensor *)o)->type.dtype == QB_BOOL ? PyBool_FromLong(value != 0) : PyFloat_FromDouble(value);
+    return ((Tensor *)o)->type.dtype == QB_BOOL ? PyBool_FromLong(value != 0)
+                                                : PyFloat_FromDouble(value);
 }
 
 static PyObject *tolist(PyObject *o, PyObject *Py_UNUSED(none)) { return convert_tolist(o); }
-static PyObject *to_flat_list(PyObject *o, PyObject *Py_UNUSED(none)) { return convert_flat_list(o); }
+static PyObject *to_flat_list(PyObject *o, PyObject *Py_UNUSED(none))
+{
+    return convert_flat_list(o);
+}
 static PyObject *numpy(PyObject *o, PyObject *Py_UNUSED(none)) { return convert_numpy(o); }
 
 /* __array__(dtype=None, copy=None), NumPy's own protocol. */
@@ -111,16 +125,20 @@ static PyObject *as_array(PyObject *o, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"dtype", "copy", NULL};
     PyObject *dtype = Py_None, *copy = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OO:__array__", names, &dtype, &copy)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OO:__array__", names, &dtype, &copy))
+        return NULL;
     PyObject *view = convert_numpy(o);
     if (!view) return NULL;
     PyObject *out = dtype == Py_None ? Py_NewRef(view)
-                                     : PyObject_CallMethod(view, "astype", "OssOi", dtype, "K", "unsafe", Py_True, 0);
+                                     : PyObject_CallMethod(view, "astype", "OssOi", dtype, "K",
+                                                           "unsafe", Py_True, 0);
     if (out && copy == Py_False && dtype != Py_None && out != view) {
-        PyErr_SetString(PyExc_ValueError, "a Tensor of another dtype cannot be exported without a copy");
+        PyErr_SetString(PyExc_ValueError,
+                        "a Tensor of another dtype cannot be exported without a copy");
         Py_CLEAR(out);
     }
-    if (out && copy == Py_True && out == view) Py_SETREF(out, PyObject_CallMethod(view, "copy", NULL));
+    if (out && copy == Py_True && out == view)
+        Py_SETREF(out, PyObject_CallMethod(view, "copy", NULL));
     Py_DECREF(view);
     return out;
 }
@@ -173,7 +191,8 @@ static PyObject *construct(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObje
     static char *names[] = {"shape", "data", "dtype", NULL};
     PyObject *shape, *data, *dtype = Py_None;
     qb_type t;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O:Tensor", names, &shape, &data, &dtype)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O:Tensor", names, &shape, &data, &dtype))
+        return NULL;
     const int code = dtype_or(dtype, -1);
     if ((code < 0 && PyErr_Occurred()) || !shape_parse("Tensor", shape, &t)) return NULL;
     return convert_flat(&t, data, code);
@@ -186,7 +205,9 @@ static PyObject *reduce(PyObject *o, PyObject *Py_UNUSED(none))
     PyObject *data = PyBytes_FromStringAndSize(tensor_data(o), (Py_ssize_t)qb_type_bytes(&t->type));
     PyObject *module = PyImport_ImportModule("quabla._core");
     PyObject *rebuild = module ? PyObject_GetAttrString(module, "_from_bytes") : NULL;
-    PyObject *out = shape && data && rebuild ? Py_BuildValue("O(OOO)", rebuild, shape, data, dtype_object(t->type.dtype)) : NULL;
+    PyObject *out = shape && data && rebuild
+                        ? Py_BuildValue("O(OOO)", rebuild, shape, data, dtype_object(t->type.dtype))
+                        : NULL;
     Py_XDECREF(shape);
     Py_XDECREF(data);
     Py_XDECREF(module);
@@ -201,7 +222,9 @@ static PyObject *from_bytes(PyObject *Py_UNUSED(m), PyObject *args)
     const char *data;
     Py_ssize_t n;
     qb_type t;
-    if (!PyArg_ParseTuple(args, "Oy#O:_from_bytes", &shape, &data, &n, &dtype) || !shape_parse("Tensor", shape, &t)) return NULL;
+    if (!PyArg_ParseTuple(args, "Oy#O:_from_bytes", &shape, &data, &n, &dtype) ||
+        !shape_parse("Tensor", shape, &t))
+        return NULL;
     const int code = dtype_of(dtype);
     if (code < 0) return NULL;
     t.dtype = (uint8_t)code;
@@ -218,8 +241,10 @@ static PyObject *itself(PyObject *o, PyObject *Py_UNUSED(any)) { return Py_NewRe
 
 static PyMethodDef methods[] = {
     {"item", item, METH_NOARGS, "item()\n--\n\nThe only element, as a Python float or bool."},
-    {"tolist", tolist, METH_NOARGS, "tolist()\n--\n\nNested lists of Python floats or bools; of a scalar its value."},
-    {"to_flat_list", to_flat_list, METH_NOARGS, "to_flat_list()\n--\n\nAll elements in row-major order."},
+    {"tolist", tolist, METH_NOARGS,
+     "tolist()\n--\n\nNested lists of Python floats or bools; of a scalar its value."},
+    {"to_flat_list", to_flat_list, METH_NOARGS,
+     "to_flat_list()\n--\n\nAll elements in row-major order."},
     {"numpy", numpy, METH_NOARGS, "numpy()\n--\n\nA read-only NumPy array over the same memory."},
     {"__array__", (PyCFunction)(void (*)(void))as_array, METH_VARARGS | METH_KEYWORDS, NULL},
     {"__reduce__", reduce, METH_NOARGS, NULL},
@@ -232,7 +257,8 @@ static PyMemberDef members[] = {
     {0},
 };
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "Tensor(shape, data, dtype=None)\n--\n\nAn immutable array on the host, in row-major order."},
+    {Py_tp_doc,
+     "Tensor(shape, data, dtype=None)\n--\n\nAn immutable array on the host, in row-major order."},
     {Py_tp_new, construct},
     {Py_tp_dealloc, dealloc},
     {Py_tp_repr, repr_tensor},
@@ -248,7 +274,8 @@ static PyType_Slot slots[] = {
     ARRAY_SLOTS,
     {0},
 };
-static PyType_Spec spec = {"quabla.Tensor", sizeof(Tensor), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, slots};
+static PyType_Spec spec = {"quabla.Tensor", sizeof(Tensor), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, slots};
 static PyMethodDef from_bytes_def = {"_from_bytes", from_bytes, METH_VARARGS, NULL};
 
 bool tensor_init(PyObject *m)
@@ -257,5 +284,6 @@ bool tensor_init(PyObject *m)
     PyObject *name = PyUnicode_FromString("quabla._core");
     PyObject *rebuild = name ? PyCFunction_NewEx(&from_bytes_def, NULL, name) : NULL;
     Py_XDECREF(name);
-    return core.Tensor && module_add(m, "Tensor", Py_NewRef(core.Tensor)) && module_add(m, "_from_bytes", rebuild);
+    return core.Tensor && module_add(m, "Tensor", Py_NewRef(core.Tensor)) &&
+           module_add(m, "_from_bytes", rebuild);
 }

@@ -1,9 +1,9 @@
 /* tracer.c: traces under construction, and their values.
 
-   A trace runs the user's function once with TraceTensors in place of arrays; each op adds a node to the graph of the innermost
-   frame of this thread. A value of an enclosing frame becomes a hidden input of each frame further in, so that a closure over
-   a traced value needs nothing from the user: an inner transform sees a constant there, the outer one differentiates
-   through it. */
+   A trace runs the user's function once with TraceTensors in place of arrays; each op adds a node
+   to the graph of the innermost frame of this thread. A value of an enclosing frame becomes a
+   hidden input of each frame further in, so that a closure over a traced value needs nothing from
+   the user: an inner transform sees a constant there, the outer one differentiates through it. */
 #include "ext.h"
 
 #if PY_VERSION_HEX < 0x030B0000
@@ -16,13 +16,19 @@ Frame *frame_top(void) { return top; }
 
 /* ---- what a frame has seen: a hash table from (owner, id) to a value of the frame ---- */
 
-struct Seen { const void *owner; uint32_t id; qb_value value; }; /* a Tensor and 0, or the graph of a value and its id */
+struct Seen {
+    const void *owner;
+    uint32_t id;
+    qb_value value;
+}; /* a Tensor and 0, or the graph of a value and its id */
 
 static size_t spot(const Frame *f, const void *owner, uint32_t id)
 {
-    uint64_t h = ((uint64_t)(uintptr_t)owner >> 4) * 0x9E3779B97F4A7C15u ^ (id + 1) * 0xD6E8FEB86659FD93u;
+    uint64_t h =
+        ((uint64_t)(uintptr_t)owner >> 4) * 0x9E3779B97F4A7C15u ^ (id + 1) * 0xD6E8FEB86659FD93u;
     size_t i = (size_t)(h ^ h >> 29) & (f->cap_seen - 1);
-    while (f->seen[i].owner && (f->seen[i].owner != owner || f->seen[i].id != id)) i = (i + 1) & (f->cap_seen - 1);
+    while (f->seen[i].owner && (f->seen[i].owner != owner || f->seen[i].id != id))
+        i = (i + 1) & (f->cap_seen - 1);
     return i;
 }
 
@@ -96,6 +102,7 @@ Frame *frame_push(void)
 void frame_pop(Frame *f)
 {
     top = f->outer;
+    f->outer = NULL;
     f->live = false;
     f->n_seen = f->cap_seen = 0;
     PyMem_Free(f->seen);
@@ -135,16 +142,18 @@ bool frame_capture(Frame *f, Frame *owner, qb_value v, qb_value *out)
 {
     if (f == owner) return *out = v, true;
     if (!f || !f->outer || !owner->live) {
-        PyErr_SetString(core.TracerError, owner->live
-                            ? "a TraceTensor is used outside the trace that it belongs to"
-                            : "a TraceTensor is used after its trace has ended; return it from the traced function instead of "
-                              "storing it elsewhere");
+        PyErr_SetString(core.TracerError,
+                        owner->live ? "a TraceTensor is used outside the trace that it belongs to"
+                                    : "a TraceTensor is used after its trace has ended; return it "
+                                      "from the traced function instead of "
+                                      "storing it elsewhere");
         return false;
     }
     qb_value outer;
     if (!frame_capture(f->outer, owner, v, &outer)) return false;
     if (recall(f, outer.graph, outer.id, out)) return true;
-    return input(f, NULL, qb_type_of(outer), outer, out) && remember(f, outer.graph, outer.id, *out);
+    return input(f, NULL, qb_type_of(outer), outer, out) &&
+           remember(f, outer.graph, outer.id, *out);
 }
 
 /* ---- operands ---- */
@@ -153,7 +162,8 @@ bool frame_capture(Frame *f, Frame *owner, qb_value v, qb_value *out)
 static bool uniform(const Tensor *t)
 {
     const char *data = qb_buffer_data(t->buffer);
-    const size_t item = (size_t)qb_dtype_size(t->type.dtype), bytes = (size_t)qb_type_bytes(&t->type);
+    const size_t item = (size_t)qb_dtype_size(t->type.dtype),
+                 bytes = (size_t)qb_type_bytes(&t->type);
     return bytes == item || !memcmp(data, data + item, bytes - item);
 }
 
@@ -162,8 +172,10 @@ static bool constant(Frame *f, Tensor *t, qb_value *out)
 {
     if (recall(f, t, 0, out)) return true;
     qb_error err = {0};
-    if (uniform(t)) *out = qb_constant(f->graph, &t->type, tensor_element(t, 0), &err);
-    else *out = qb_constant_dense(f->graph, &t->type, t->buffer, &err);
+    if (uniform(t))
+        *out = qb_constant(f->graph, &t->type, tensor_element(t, 0), &err);
+    else
+        *out = qb_constant_dense(f->graph, &t->type, t->buffer, &err);
     if (!out->graph) return error_raise(&err), false;
     return !PyList_Append(f->keep, (PyObject *)t) && remember(f, t, 0, *out);
 }
@@ -189,14 +201,16 @@ bool frame_lift(Frame *f, PyObject *x, qb_value *out)
     bool weak = false;
     PyObject *t = convert_array(x, -1, false, &weak);
     if (!t) return false;
-    const bool ok = weak ? scalar(f, tensor_element((Tensor *)t, 0), QB_F64, true, out) : constant(f, (Tensor *)t, out);
+    const bool ok = weak ? scalar(f, tensor_element((Tensor *)t, 0), QB_F64, true, out)
+                         : constant(f, (Tensor *)t, out);
     Py_DECREF(t);
     return ok;
 }
 
 /* ---- the user's line ---- */
 
-/* Is this the code of the package itself? Judged by the module's name, which is the same wherever the package lies. */
+/* Is this the code of the package itself? Judged by the module's name, which is the same wherever
+   the package lies. */
 static bool ours(PyFrameObject *p)
 {
 #if PY_VERSION_HEX < 0x030B0000
@@ -225,8 +239,10 @@ void frame_locate(Frame *f)
     Py_DECREF(p);
     if (code->co_filename != f->file || line != f->line) {
         const char *file = PyUnicode_AsUTF8(code->co_filename);
-        if (file) qb_graph_at(f->graph, file, line);
-        else PyErr_Clear();
+        if (file)
+            qb_graph_at(f->graph, file, line);
+        else
+            PyErr_Clear();
         Py_XSETREF(f->file, Py_NewRef(code->co_filename));
         f->line = line;
     }
@@ -259,37 +275,54 @@ static PyObject *tracer_repr(PyObject *o)
     const qb_type *t = tracer_type(o);
     PyObject *shape = array_shape_list(t);
     if (!shape) return NULL;
-    PyObject *text = PyUnicode_FromFormat("TraceTensor(node_id=%u, shape=%R, dtype=%s)", ((Tracer *)o)->value.id, shape,
-                                          dtype_label(t->dtype));
+    PyObject *text = PyUnicode_FromFormat("TraceTensor(node_id=%u, shape=%R, dtype=%s)",
+                                          ((Tracer *)o)->value.id, shape, dtype_label(t->dtype));
     Py_DECREF(shape);
     return text;
 }
 
 static PyObject *no_value(const char *what)
 {
-    PyErr_Format(core.TracerError, "%s needs data, and a TraceTensor has none while its function is traced; do this outside "
-                                   "the traced function, or return the value from it", what);
+    PyErr_Format(
+        core.TracerError,
+        "%s needs data, and a TraceTensor has none while its function is traced; do this outside "
+        "the traced function, or return the value from it",
+        what);
     return NULL;
 }
 
 static int to_bool(PyObject *Py_UNUSED(o))
 {
-    PyErr_SetString(core.TracerError, "a TraceTensor cannot decide an `if` or `while`: its value is not known while the function "
-                                      "is traced; use quabla.where to select elements, or a control-flow function such as "
-                                      "quabla.cond");
+    PyErr_SetString(
+        core.TracerError,
+        "a TraceTensor cannot decide an `if` or `while`: its value is not known while the function "
+        "is traced; use quabla.where to select elements, or a control-flow function such as "
+        "quabla.cond");
     return -1;
 }
 
 static PyObject *to_float(PyObject *Py_UNUSED(o)) { return no_value("float()"); }
 static PyObject *to_int(PyObject *Py_UNUSED(o)) { return no_value("int()"); }
-static PyObject *item(PyObject *Py_UNUSED(o), PyObject *Py_UNUSED(none)) { return no_value("item()"); }
-static PyObject *tolist(PyObject *Py_UNUSED(o), PyObject *Py_UNUSED(none)) { return no_value("tolist()"); }
-static PyObject *numpy(PyObject *Py_UNUSED(o), PyObject *Py_UNUSED(none)) { return no_value("numpy()"); }
+static PyObject *item(PyObject *Py_UNUSED(o), PyObject *Py_UNUSED(none))
+{
+    return no_value("item()");
+}
+static PyObject *tolist(PyObject *Py_UNUSED(o), PyObject *Py_UNUSED(none))
+{
+    return no_value("tolist()");
+}
+static PyObject *numpy(PyObject *Py_UNUSED(o), PyObject *Py_UNUSED(none))
+{
+    return no_value("numpy()");
+}
 static PyObject *as_array(PyObject *Py_UNUSED(o), PyObject *Py_UNUSED(a), PyObject *Py_UNUSED(k))
 {
     return no_value("conversion to a NumPy array");
 }
-static PyObject *reduce(PyObject *Py_UNUSED(o), PyObject *Py_UNUSED(none)) { return no_value("pickling"); }
+static PyObject *reduce(PyObject *Py_UNUSED(o), PyObject *Py_UNUSED(none))
+{
+    return no_value("pickling");
+}
 static PyObject *itself(PyObject *o, PyObject *Py_UNUSED(any)) { return Py_NewRef(o); }
 static PyObject *get_node_id(PyObject *o, void *Py_UNUSED(c))
 {
@@ -298,7 +331,8 @@ static PyObject *get_node_id(PyObject *o, void *Py_UNUSED(c))
 
 static PyMethodDef methods[] = {
     {"item", item, METH_NOARGS, "item()\n--\n\nRaises TracerError: a traced value has no data."},
-    {"tolist", tolist, METH_NOARGS, "tolist()\n--\n\nRaises TracerError: a traced value has no data."},
+    {"tolist", tolist, METH_NOARGS,
+     "tolist()\n--\n\nRaises TracerError: a traced value has no data."},
     {"numpy", numpy, METH_NOARGS, "numpy()\n--\n\nRaises TracerError: a traced value has no data."},
     {"__array__", (PyCFunction)(void (*)(void))as_array, METH_VARARGS | METH_KEYWORDS, NULL},
     {"__reduce__", reduce, METH_NOARGS, NULL},
@@ -306,13 +340,16 @@ static PyMethodDef methods[] = {
     {"__deepcopy__", itself, METH_O, NULL},
     {0},
 };
-static PyGetSetDef node_id[] = {{"node_id", get_node_id, NULL, "number of the value in its graph", NULL}, {0}};
+static PyGetSetDef node_id[] = {{"node_id", get_node_id, NULL, "number of the value in its graph",
+                                 NULL},
+                                {0}};
 static PyMemberDef members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(Tracer, weakrefs), READONLY, NULL},
     {0},
 };
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "A value of a trace: shape and dtype, no data. Traced functions get these in place of arrays."},
+    {Py_tp_doc, "A value of a trace: shape and dtype, no data. Traced functions get these in place "
+                "of arrays."},
     {Py_tp_dealloc, dealloc},
     {Py_tp_repr, tracer_repr},
     {Py_tp_methods, methods},
@@ -325,7 +362,9 @@ static PyType_Slot slots[] = {
     {0},
 };
 static PyType_Spec spec = {"quabla.TraceTensor", sizeof(Tracer), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE |
+                               Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                           slots};
 
 bool tracer_init(PyObject *m)
 {

@@ -1,7 +1,8 @@
 /* transform.c: jit, grad, value_and_grad, vmap and jvp as callables over a function.
 
-   A Transform called inside a trace adds its graph to that trace. Called outside, the whole chain of transforms is traced into one
-   graph, compiled, and kept: see jit.c. So grad(grad(f))(x) is one plan, with or without jit around it. */
+   A Transform called inside a trace adds its graph to that trace. Called outside, the whole chain
+   of transforms is traced into one graph, compiled, and kept: see jit.c. So grad(grad(f))(x) is
+   one plan, with or without jit around it. */
 #include "ext.h"
 
 static PyObject *call(PyObject *o, PyObject *const *args, size_t nargsf, PyObject *kwnames)
@@ -15,7 +16,8 @@ PyObject *transform_traced(Transform *t, PyObject *const *args, Py_ssize_t n, Py
 {
     if (t->kind == DO_JIT) return PyObject_Vectorcall(t->fun, args, (size_t)n, kwnames);
     if (kwnames && PyTuple_GET_SIZE(kwnames)) {
-        PyErr_Format(PyExc_TypeError, "%R takes positional arguments only; keywords are for jit", t);
+        PyErr_Format(PyExc_TypeError, "%R takes positional arguments only; keywords are for jit",
+                     t);
         return NULL;
     }
     if (Py_EnterRecursiveCall(" in a quabla transform")) return NULL;
@@ -70,7 +72,8 @@ static const char *const labels[] = {"jit", "grad", "value_and_grad", "vmap", "j
 static bool adopt(Transform *t)
 {
     static const char *const names[] = {"__name__", "__qualname__", "__doc__", "__module__"};
-    if (!(t->dict = PyDict_New()) || PyDict_SetItemString(t->dict, "__wrapped__", t->fun)) return false;
+    if (!(t->dict = PyDict_New()) || PyDict_SetItemString(t->dict, "__wrapped__", t->fun))
+        return false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         PyObject *value = PyObject_GetAttrString(t->fun, names[i]);
         const bool failed = value && PyDict_SetItemString(t->dict, names[i], value);
@@ -84,7 +87,8 @@ static bool adopt(Transform *t)
 static Transform *make(TransformKind kind, PyObject *fun)
 {
     if (!PyCallable_Check(fun)) {
-        PyErr_Format(PyExc_TypeError, "%s takes a function, not %s", kind == DO_CUSTOM ? "a transform" : labels[kind], stage_kind(fun));
+        PyErr_Format(PyExc_TypeError, "%s takes a function, not %s",
+                     kind == DO_CUSTOM ? "a transform" : labels[kind], stage_kind(fun));
         return NULL;
     }
     Transform *t = PyObject_GC_New(Transform, core.Transform);
@@ -99,7 +103,8 @@ static Transform *make(TransformKind kind, PyObject *fun)
     return t;
 }
 
-/* The key of the chain: what this transform does, and the key of the one inside. Takes the reference to own. */
+/* The key of the chain: what this transform does, and the key of the one inside. Takes the
+   reference to own. */
 static PyObject *keyed(Transform *t, PyObject *own)
 {
     PyObject *inner = Py_TYPE(t->fun) == core.Transform ? ((Transform *)t->fun)->key : Py_None;
@@ -117,7 +122,8 @@ PyObject *transform_simple(TransformKind kind, PyObject *fun, bool has_aux)
     return keyed(t, Py_BuildValue("(ii)", kind, has_aux));
 }
 
-/* Ints as a tuple: an int, a list or a tuple of ints. `one` (may be NULL) says that it was an int. */
+/* Ints as a tuple: an int, a list or a tuple of ints. `one` (may be NULL) says that it was an
+   int. */
 static PyObject *int_tuple(const char *what, PyObject *o, bool *one)
 {
     const bool single = PyLong_Check(o) && !PyBool_Check(o);
@@ -125,17 +131,21 @@ static PyObject *int_tuple(const char *what, PyObject *o, bool *one)
     if (single) return PyTuple_Pack(1, o);
     PyObject *tuple = PyList_Check(o) || PyTuple_Check(o) ? PySequence_Tuple(o) : NULL;
     for (Py_ssize_t i = 0; tuple && i < PyTuple_GET_SIZE(tuple); i++)
-        if (!PyLong_Check(PyTuple_GET_ITEM(tuple, i)) || PyBool_Check(PyTuple_GET_ITEM(tuple, i))) Py_CLEAR(tuple);
-    if (!tuple && !PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "%s is an int or a tuple of ints, not %R", what, o);
+        if (!PyLong_Check(PyTuple_GET_ITEM(tuple, i)) || PyBool_Check(PyTuple_GET_ITEM(tuple, i)))
+            Py_CLEAR(tuple);
+    if (!tuple && !PyErr_Occurred())
+        PyErr_Format(PyExc_TypeError, "%s is an int or a tuple of ints, not %R", what, o);
     return tuple;
 }
 
 /* Called with keywords only: a decorator, the same function with those keywords. */
 static PyObject *decorator(PyObject *m, const char *name, PyObject *kwargs)
 {
-    PyObject *functools = PyImport_ImportModule("functools"), *self = PyObject_GetAttrString(m, name);
+    PyObject *functools = PyImport_ImportModule("functools"),
+             *self = PyObject_GetAttrString(m, name);
     PyObject *partial = functools && self ? PyObject_GetAttrString(functools, "partial") : NULL;
-    PyObject *args = partial ? PyTuple_Pack(1, self) : NULL, *out = args ? PyObject_Call(partial, args, kwargs) : NULL;
+    PyObject *args = partial ? PyTuple_Pack(1, self) : NULL,
+             *out = args ? PyObject_Call(partial, args, kwargs) : NULL;
     Py_XDECREF(functools);
     Py_XDECREF(self);
     Py_XDECREF(partial);
@@ -148,8 +158,9 @@ static PyObject *make_grad(PyObject *m, TransformKind kind, PyObject *args, PyOb
     static char *names[] = {"fun", "argnums", "has_aux", NULL};
     PyObject *fun = NULL, *argnums = NULL;
     int has_aux = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, kind == DO_GRAD ? "|OOp:grad" : "|OOp:value_and_grad", names, &fun, &argnums,
-                                     &has_aux))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs,
+                                     kind == DO_GRAD ? "|OOp:grad" : "|OOp:value_and_grad", names,
+                                     &fun, &argnums, &has_aux))
         return NULL;
     if (!fun) return decorator(m, labels[kind], kwargs);
     PyObject *zero = argnums ? NULL : PyLong_FromLong(0);
@@ -164,7 +175,10 @@ static PyObject *make_grad(PyObject *m, TransformKind kind, PyObject *args, PyOb
     return keyed(t, Py_BuildValue("(iOii)", kind, tuple, one, has_aux));
 }
 
-static PyObject *grad(PyObject *m, PyObject *args, PyObject *kwargs) { return make_grad(m, DO_GRAD, args, kwargs); }
+static PyObject *grad(PyObject *m, PyObject *args, PyObject *kwargs)
+{
+    return make_grad(m, DO_GRAD, args, kwargs);
+}
 static PyObject *value_and_grad(PyObject *m, PyObject *args, PyObject *kwargs)
 {
     return make_grad(m, DO_VALUE_AND_GRAD, args, kwargs);
@@ -176,7 +190,8 @@ static PyObject *axes_key(PyObject *axes)
     Leaves leaves = {0};
     TreeDef *tree = tree_flatten(axes, &leaves);
     PyObject *values = tree ? PyTuple_New(leaves.n) : NULL;
-    for (Py_ssize_t i = 0; values && i < leaves.n; i++) PyTuple_SET_ITEM(values, i, Py_NewRef(leaves.v[i]));
+    for (Py_ssize_t i = 0; values && i < leaves.n; i++)
+        PyTuple_SET_ITEM(values, i, Py_NewRef(leaves.v[i]));
     PyObject *key = values ? PyTuple_Pack(2, tree, values) : NULL;
     leaves_free(&leaves);
     Py_XDECREF(tree);
@@ -188,13 +203,15 @@ static PyObject *vmap(PyObject *m, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"fun", "in_axes", "out_axes", NULL};
     PyObject *fun = NULL, *in_axes = NULL, *out_axes = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOO:vmap", names, &fun, &in_axes, &out_axes)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOO:vmap", names, &fun, &in_axes, &out_axes))
+        return NULL;
     if (!fun) return decorator(m, "vmap", kwargs);
     Transform *t = make(DO_VMAP, fun);
     if (!t) return NULL;
     t->in_axes = in_axes ? Py_NewRef(in_axes) : PyLong_FromLong(0);
     t->out_axes = out_axes ? Py_NewRef(out_axes) : PyLong_FromLong(0);
-    PyObject *in = t->in_axes ? axes_key(t->in_axes) : NULL, *out = t->out_axes ? axes_key(t->out_axes) : NULL;
+    PyObject *in = t->in_axes ? axes_key(t->in_axes) : NULL,
+             *out = t->out_axes ? axes_key(t->out_axes) : NULL;
     PyObject *own = in && out ? Py_BuildValue("(iOO)", DO_VMAP, in, out) : NULL;
     Py_XDECREF(in);
     Py_XDECREF(out);
@@ -208,23 +225,29 @@ static PyObject *name_tuple(PyObject *o)
     PyObject *tuple = PyList_Check(o) || PyTuple_Check(o) ? PySequence_Tuple(o) : NULL;
     for (Py_ssize_t i = 0; tuple && i < PyTuple_GET_SIZE(tuple); i++)
         if (!PyUnicode_Check(PyTuple_GET_ITEM(tuple, i))) Py_CLEAR(tuple);
-    if (!tuple && !PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "static_argnames is a name or a tuple of names, not %R", o);
+    if (!tuple && !PyErr_Occurred())
+        PyErr_Format(PyExc_TypeError, "static_argnames is a name or a tuple of names, not %R", o);
     return tuple;
 }
 
 static PyObject *jit(PyObject *m, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"fun", "device", "static_argnums", "max_traces", "static_argnames", "precision", NULL};
-    PyObject *fun = NULL, *device = Py_None, *argnums = NULL, *argnames = NULL, *precision = Py_None;
+    static char *names[] = {"fun",        "device",          "static_argnums",
+                            "max_traces", "static_argnames", "precision",
+                            NULL};
+    PyObject *fun = NULL, *device = Py_None, *argnums = NULL, *argnames = NULL,
+             *precision = Py_None;
     Py_ssize_t max_traces = 8;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOnOO:jit", names, &fun, &device, &argnums, &max_traces, &argnames, &precision))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOnOO:jit", names, &fun, &device, &argnums,
+                                     &max_traces, &argnames, &precision))
         return NULL;
     if (!fun) return decorator(m, "jit", kwargs);
     if (max_traces < 1) {
         PyErr_Format(PyExc_ValueError, "jit: max_traces must be at least 1, not %zd", max_traces);
         return NULL;
     }
-    const bool cpu = device == Py_None || (PyUnicode_Check(device) && PyUnicode_CompareWithASCIIString(device, "cpu") == 0);
+    const bool cpu = device == Py_None || (PyUnicode_Check(device) &&
+                                           PyUnicode_CompareWithASCIIString(device, "cpu") == 0);
     Transform *t = make(DO_JIT, fun);
     if (!t) return NULL;
     t->static_argnums = argnums ? int_tuple("static_argnums", argnums, NULL) : PyTuple_New(0);
@@ -232,16 +255,18 @@ static PyObject *jit(PyObject *m, PyObject *args, PyObject *kwargs)
     t->device = Py_NewRef(cpu ? Py_None : device);
     t->precision = Py_NewRef(precision);
     t->max_traces = max_traces;
-    PyObject *own = t->static_argnames ? Py_BuildValue("(iOOOOn)", DO_JIT, t->static_argnums, t->static_argnames, t->device,
-                                                       precision, max_traces)
-                                       : NULL;
+    PyObject *own = t->static_argnames
+                        ? Py_BuildValue("(iOOOOn)", DO_JIT, t->static_argnums, t->static_argnames,
+                                        t->device, precision, max_traces)
+                        : NULL;
     return keyed(t, own);
 }
 
 static PyObject *as_tuple(const char *what, PyObject *o)
 {
     if (PyTuple_Check(o) || PyList_Check(o)) return PySequence_Tuple(o);
-    PyErr_Format(PyExc_TypeError, "jvp: %s is a tuple or list with one entry per argument, not %s", what, stage_kind(o));
+    PyErr_Format(PyExc_TypeError, "jvp: %s is a tuple or list with one entry per argument, not %s",
+                 what, stage_kind(o));
     return NULL;
 }
 
@@ -252,10 +277,15 @@ static PyObject *typed_tangents(PyObject *primals, PyObject *tangents)
     TreeDef *a = tree_flatten(primals, &p), *b = a ? tree_flatten(tangents, &x) : NULL;
     PyObject *out = NULL;
     bool ok = a && b && tree_same(a, b);
-    if (a && b && !ok) PyErr_Format(PyExc_ValueError, "jvp: primals have the structure %R, tangents %R", a, b);
+    if (a && b && !ok)
+        PyErr_Format(PyExc_ValueError, "jvp: primals have the structure %R, tangents %R", a, b);
     for (Py_ssize_t i = 0; ok && i < x.n; i++) {
         if (array_check(x.v[i]) || (!PyFloat_Check(x.v[i]) && !PyLong_Check(x.v[i]))) continue;
-        PyObject *y = convert_array(x.v[i], array_check(p.v[i]) ? array_type(p.v[i])->dtype : PyBool_Check(p.v[i]) ? QB_BOOL : QB_F64, false, NULL);
+        PyObject *y = convert_array(x.v[i],
+                                    array_check(p.v[i])    ? array_type(p.v[i])->dtype
+                                    : PyBool_Check(p.v[i]) ? QB_BOOL
+                                                           : QB_F64,
+                                    false, NULL);
         ok = y;
         if (ok) Py_SETREF(x.v[i], y);
     }
@@ -271,11 +301,15 @@ static PyObject *jvp(PyObject *Py_UNUSED(m), PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"fun", "primals", "tangents", NULL};
     PyObject *fun, *primals, *tangents;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO:jvp", names, &fun, &primals, &tangents)) return NULL;
-    PyObject *p = as_tuple("primals", primals), *x = p ? as_tuple("tangents", tangents) : NULL, *y = NULL, *out = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO:jvp", names, &fun, &primals, &tangents))
+        return NULL;
+    PyObject *p = as_tuple("primals", primals), *x = p ? as_tuple("tangents", tangents) : NULL,
+             *y = NULL, *out = NULL;
     if (x && PyTuple_GET_SIZE(p) != PyTuple_GET_SIZE(x))
-        PyErr_Format(PyExc_ValueError, "jvp: %zd primals and %zd tangents", PyTuple_GET_SIZE(p), PyTuple_GET_SIZE(x));
-    else if (x) y = typed_tangents(p, x);
+        PyErr_Format(PyExc_ValueError, "jvp: %zd primals and %zd tangents", PyTuple_GET_SIZE(p),
+                     PyTuple_GET_SIZE(x));
+    else if (x)
+        y = typed_tangents(p, x);
     PyObject *t = y ? transform_simple(DO_JVP, fun, false) : NULL;
     if (t) out = PyObject_CallFunctionObjArgs(t, p, y, NULL);
     Py_XDECREF(p);
@@ -285,12 +319,15 @@ static PyObject *jvp(PyObject *Py_UNUSED(m), PyObject *args, PyObject *kwargs)
     return out;
 }
 
-/* _transform(label, fun, impl, params, argnums=()): a transform written in Python. Inside a trace it is impl(fun, *args); outside, that is
-   traced, compiled and cached. params: whatever hashable else the result depends on. argnums: the differentiated arguments. */
+/* _transform(label, fun, impl, params, argnums=()): a transform written in Python. Inside a trace
+   it is impl(fun, *args); outside, that is traced, compiled and cached. params: whatever hashable
+   else the result depends on. argnums: the differentiated arguments. */
 static PyObject *custom(PyObject *Py_UNUSED(m), PyObject *args)
 {
     PyObject *label, *fun, *impl, *params, *argnums = NULL;
-    if (!PyArg_ParseTuple(args, "UOOO|O!:_transform", &label, &fun, &impl, &params, &PyTuple_Type, &argnums)) return NULL;
+    if (!PyArg_ParseTuple(args, "UOOO|O!:_transform", &label, &fun, &impl, &params, &PyTuple_Type,
+                          &argnums))
+        return NULL;
     Transform *t = make(DO_CUSTOM, fun);
     if (!t) return NULL;
     t->label = Py_NewRef(label);
@@ -305,7 +342,8 @@ PyObject *transform_repr(PyObject *o)
 {
     Transform *t = (Transform *)o;
     PyObject *inner = NULL;
-    if (Py_TYPE(t->fun) == core.Transform) inner = transform_repr(t->fun);
+    if (Py_TYPE(t->fun) == core.Transform)
+        inner = transform_repr(t->fun);
     else if (!(inner = PyObject_GetAttrString(t->fun, "__qualname__"))) {
         PyErr_Clear();
         inner = PyObject_Repr(t->fun);
@@ -347,9 +385,20 @@ static int traverse(PyObject *o, visitproc visit, void *arg)
 static int clear(PyObject *o)
 {
     Transform *t = (Transform *)o;
-    PyObject **fields[] = {&t->dict,  &t->argnums,        &t->in_axes,         &t->out_axes, &t->impl,      &t->label,
-                           &t->cache, &t->static_argnums, &t->static_argnames, &t->device,   &t->precision, &t->params,
-                           &t->key,   &t->fun};
+    PyObject **fields[] = {&t->dict,
+                           &t->argnums,
+                           &t->in_axes,
+                           &t->out_axes,
+                           &t->impl,
+                           &t->label,
+                           &t->cache,
+                           &t->static_argnums,
+                           &t->static_argnames,
+                           &t->device,
+                           &t->precision,
+                           &t->params,
+                           &t->key,
+                           &t->fun};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) Py_CLEAR(*fields[i]);
     return 0;
 }
@@ -365,7 +414,8 @@ static void dealloc(PyObject *o)
 
 static PyMethodDef methods[] = {
     {"lower", (PyCFunction)(void (*)(void))lower, METH_FASTCALL | METH_KEYWORDS,
-     "lower(*args, **kwargs)\n--\n\nTrace and compile for arguments like these: arrays or ShapeDtypes. Nothing is run."},
+     "lower(*args, **kwargs)\n--\n\nTrace and compile for arguments like these: arrays or "
+     "ShapeDtypes. Nothing is run."},
     {0},
 };
 static PyMemberDef members[] = {
@@ -374,33 +424,49 @@ static PyMemberDef members[] = {
     {"__dictoffset__", T_PYSSIZET, offsetof(Transform, dict), READONLY, NULL},
     {0},
 };
-static PyGetSetDef getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL}, {0}};
+static PyGetSetDef getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL,
+                                NULL},
+                               {0}};
 static PyType_Slot slots[] = {
-    {Py_tp_call, PyVectorcall_Call}, {Py_tp_repr, transform_repr}, {Py_tp_descr_get, bind},   {Py_tp_traverse, traverse},
-    {Py_tp_clear, clear},            {Py_tp_dealloc, dealloc},     {Py_tp_methods, methods}, {Py_tp_members, members},
-    {Py_tp_getset, getset},          {0},
+    {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_repr, transform_repr},
+    {Py_tp_descr_get, bind},
+    {Py_tp_traverse, traverse},
+    {Py_tp_clear, clear},
+    {Py_tp_dealloc, dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
+    {Py_tp_getset, getset},
+    {0},
 };
 static PyType_Spec spec = {"quabla.Transform", sizeof(Transform), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_IMMUTABLETYPE |
-                               Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                               Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                            slots};
 
-#define KEYWORDS(f) (PyCFunction)(void (*)(void))f, METH_VARARGS | METH_KEYWORDS
+#define KEYWORDS(f) (PyCFunction)(void (*)(void)) f, METH_VARARGS | METH_KEYWORDS
 static PyMethodDef functions[] = {
     {"jit", KEYWORDS(jit),
-     "jit(fun, device=None, static_argnums=(), max_traces=8, static_argnames=(), precision=None)\n--\n\n"
+     "jit(fun, device=None, static_argnums=(), max_traces=8, static_argnames=(), "
+     "precision=None)\n--\n\n"
      "fun, traced once per signature (structure, shapes, dtypes, static values) and compiled."},
     {"grad", KEYWORDS(grad),
-     "grad(fun, argnums=0, has_aux=False)\n--\n\nThe gradient of a function that returns a floating scalar.\n\n"
-     "It has the structure and dtypes of the argument, bool leaves give None. With has_aux, fun returns (value, aux) and the result is "
+     "grad(fun, argnums=0, has_aux=False)\n--\n\nThe gradient of a function that returns a "
+     "floating scalar.\n\n"
+     "It has the structure and dtypes of the argument, bool leaves give None. With has_aux, fun "
+     "returns (value, aux) and the result is "
      "(gradient, aux)."},
     {"value_and_grad", KEYWORDS(value_and_grad),
-     "value_and_grad(fun=None, argnums=0, has_aux=False)\n--\n\n(value, gradient); with has_aux ((value, aux), gradient)."},
+     "value_and_grad(fun=None, argnums=0, has_aux=False)\n--\n\n(value, gradient); with has_aux "
+     "((value, aux), gradient)."},
     {"vmap", KEYWORDS(vmap),
-     "vmap(fun, in_axes=0, out_axes=0)\n--\n\nfun for every example along an axis of its arguments.\n\n"
-     "in_axes, out_axes: an int, None (not mapped), or a pytree of them that matches the arguments or the result from the top."},
+     "vmap(fun, in_axes=0, out_axes=0)\n--\n\nfun for every example along an axis of its "
+     "arguments.\n\n"
+     "in_axes, out_axes: an int, None (not mapped), or a pytree of them that matches the arguments "
+     "or the result from the top."},
     {"jvp", KEYWORDS(jvp),
-     "jvp(fun, primals, tangents)\n--\n\n(fun(*primals), its derivative in the direction of tangents)."},
+     "jvp(fun, primals, tangents)\n--\n\n(fun(*primals), its derivative in the direction of "
+     "tangents)."},
     {"_transform", custom, METH_VARARGS, NULL},
     {0},
 };
@@ -409,5 +475,6 @@ static PyMethodDef functions[] = {
 bool transform_init(PyObject *m)
 {
     core.Transform = (PyTypeObject *)PyType_FromSpec(&spec);
-    return core.Transform && module_add(m, "Transform", Py_NewRef(core.Transform)) && !PyModule_AddFunctions(m, functions);
+    return core.Transform && module_add(m, "Transform", Py_NewRef(core.Transform)) &&
+           !PyModule_AddFunctions(m, functions);
 }

@@ -1,12 +1,15 @@
-/* tree.c: pytrees: nested dicts (by sorted keys), lists, tuples, NamedTuples, None and registered classes around leaves.
+/* tree.c: pytrees: nested dicts (by sorted keys), lists, tuples, NamedTuples, None and registered
+   classes around leaves.
 
-   A TreeDef lists the nodes in preorder. The call path of compiled functions never builds one: tree_match walks the arguments along
-   a TreeDef that it has, which needs no sorting and no allocation, and says whether they have that structure. */
+   A TreeDef lists the nodes in preorder. The call path of compiled functions never builds one:
+   tree_match walks the arguments along a TreeDef that it has, which needs no sorting and no
+   allocation, and says whether they have that structure. */
 #include "ext.h"
 
 enum { MAX_DEPTH = 400 };
 
-/* class -> (flatten, unflatten, names or None). Classes are looked up by identity; subclasses are other classes. */
+/* class -> (flatten, unflatten, names or None). Classes are looked up by identity; subclasses are
+   other classes. */
 static PyObject *registry;
 
 void leaves_free(Leaves *l)
@@ -45,7 +48,10 @@ bool leaves_push(Leaves *l, PyObject *o)
 
 /* ---- one level ---- */
 
-static PyObject *registered(PyObject *cls) { return PyDict_Size(registry) ? PyDict_GetItem(registry, cls) : NULL; }
+static PyObject *registered(PyObject *cls)
+{
+    return PyDict_Size(registry) ? PyDict_GetItem(registry, cls) : NULL;
+}
 
 PyObject *tree_names(PyObject *cls)
 {
@@ -55,7 +61,8 @@ PyObject *tree_names(PyObject *cls)
 
 static bool is_named(PyObject *o)
 {
-    return PyTuple_Check(o) && !PyTuple_CheckExact(o) && PyObject_HasAttrString((PyObject *)Py_TYPE(o), "_fields");
+    return PyTuple_Check(o) && !PyTuple_CheckExact(o) &&
+           PyObject_HasAttrString((PyObject *)Py_TYPE(o), "_fields");
 }
 
 static NodeKind kind_of(PyObject *o)
@@ -76,7 +83,8 @@ static PyObject *sorted_keys(PyObject *dict)
         Py_CLEAR(keys);
         if (PyErr_ExceptionMatches(PyExc_TypeError)) {
             PyErr_Clear();
-            PyErr_SetString(PyExc_TypeError, "the keys of a dict in a pytree must be sortable among themselves");
+            PyErr_SetString(PyExc_TypeError,
+                            "the keys of a dict in a pytree must be sortable among themselves");
         }
     }
     PyObject *tuple = keys ? PyList_AsTuple(keys) : NULL;
@@ -91,7 +99,8 @@ static PyObject *dict_values(PyObject *dict, PyObject *keys)
     for (Py_ssize_t i = 0; values && i < n; i++) {
         PyObject *x = PyDict_GetItemWithError(dict, PyTuple_GET_ITEM(keys, i));
         if (!x) {
-            if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "a dict changed while it was read");
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_RuntimeError, "a dict changed while it was read");
             Py_CLEAR(values);
         } else {
             PyTuple_SET_ITEM(values, i, Py_NewRef(x));
@@ -110,7 +119,8 @@ static PyObject *custom_children(PyObject *o, PyObject **aux)
         children = PySequence_Tuple(PyTuple_GET_ITEM(pair, 0));
         if (children) *aux = Py_NewRef(PyTuple_GET_ITEM(pair, 1));
     } else if (pair) {
-        PyErr_Format(PyExc_TypeError, "the flatten function of %s must return (children, aux)", Py_TYPE(o)->tp_name);
+        PyErr_Format(PyExc_TypeError, "the flatten function of %s must return (children, aux)",
+                     Py_TYPE(o)->tp_name);
     }
     Py_XDECREF(pair);
     return children;
@@ -139,15 +149,21 @@ PyObject *tree_children(PyObject *o, TreeNode *node)
     case NODE_CUSTOM: children = custom_children(o, &node->aux); break;
     default: break;
     }
-    if (node->kind == NODE_NAMED || node->kind == NODE_CUSTOM) node->cls = Py_NewRef((PyObject *)Py_TYPE(o));
-    if (children) node->n = (int32_t)PyTuple_GET_SIZE(children);
-    else tree_node_clear(node);
+    if (node->kind == NODE_NAMED || node->kind == NODE_CUSTOM)
+        node->cls = Py_NewRef((PyObject *)Py_TYPE(o));
+    if (children)
+        node->n = (int32_t)PyTuple_GET_SIZE(children);
+    else
+        tree_node_clear(node);
     return children;
 }
 
 /* ---- flatten ---- */
 
-typedef struct { TreeNode *v; Py_ssize_t n, cap; } Nodes;
+typedef struct {
+    TreeNode *v;
+    Py_ssize_t n, cap;
+} Nodes;
 
 static void nodes_free(Nodes *nodes)
 {
@@ -175,7 +191,8 @@ static bool flatten(PyObject *o, Nodes *nodes, Leaves *leaves, int depth)
 {
     TreeNode node;
     if (depth > MAX_DEPTH) {
-        PyErr_Format(PyExc_ValueError, "a pytree nested deeper than %d, or one that contains itself", MAX_DEPTH);
+        PyErr_Format(PyExc_ValueError,
+                     "a pytree nested deeper than %d, or one that contains itself", MAX_DEPTH);
         return false;
     }
     PyObject *children = tree_children(o, &node);
@@ -185,7 +202,8 @@ static bool flatten(PyObject *o, Nodes *nodes, Leaves *leaves, int depth)
     }
     const int32_t n = node.n;
     bool ok = nodes_push(nodes, node);
-    for (int32_t i = 0; ok && i < n; i++) ok = flatten(PyTuple_GET_ITEM(children, i), nodes, leaves, depth + 1);
+    for (int32_t i = 0; ok && i < n; i++)
+        ok = flatten(PyTuple_GET_ITEM(children, i), nodes, leaves, depth + 1);
     Py_DECREF(children);
     return ok;
 }
@@ -219,15 +237,18 @@ TreeDef *tree_flatten_args(PyObject *const *args, Py_ssize_t n, const bool *opaq
     bool ok = nodes_push(&nodes, (TreeNode){.kind = NODE_TUPLE, .n = (int32_t)n});
     for (Py_ssize_t i = 0; ok && i < n; i++) {
         if (opaque && opaque[i])
-            ok = nodes_push(&nodes, (TreeNode){.kind = NODE_LEAF}) && leaves_push(leaves, Py_NewRef(args[i]));
-        else ok = flatten(args[i], &nodes, leaves, 1);
+            ok = nodes_push(&nodes, (TreeNode){.kind = NODE_LEAF}) &&
+                 leaves_push(leaves, Py_NewRef(args[i]));
+        else
+            ok = flatten(args[i], &nodes, leaves, 1);
     }
     return finish(&nodes, leaves->n - before, ok);
 }
 
 /* ---- match ---- */
 
-int tree_match_all(const TreeDef *t, Py_ssize_t *at, PyObject *const *v, Py_ssize_t n, Leaves *leaves)
+int tree_match_all(const TreeDef *t, Py_ssize_t *at, PyObject *const *v, Py_ssize_t n,
+                   Leaves *leaves)
 {
     for (Py_ssize_t i = 0; i < n; i++) {
         const int m = tree_match(t, at, v[i], leaves);
@@ -237,7 +258,8 @@ int tree_match_all(const TreeDef *t, Py_ssize_t *at, PyObject *const *v, Py_ssiz
 }
 
 /* A list may change while a registered class is asked for its children. */
-static int match_list(const TreeDef *t, Py_ssize_t *at, const TreeNode *node, PyObject *list, Leaves *leaves)
+static int match_list(const TreeDef *t, Py_ssize_t *at, const TreeNode *node, PyObject *list,
+                      Leaves *leaves)
 {
     if (PyList_GET_SIZE(list) != node->n) return 0;
     for (int32_t i = 0; i < node->n; i++) {
@@ -250,7 +272,8 @@ static int match_list(const TreeDef *t, Py_ssize_t *at, const TreeNode *node, Py
     return 1;
 }
 
-static int match_dict(const TreeDef *t, Py_ssize_t *at, const TreeNode *node, PyObject *dict, Leaves *leaves)
+static int match_dict(const TreeDef *t, Py_ssize_t *at, const TreeNode *node, PyObject *dict,
+                      Leaves *leaves)
 {
     if (PyDict_GET_SIZE(dict) != node->n) return 0;
     for (int32_t i = 0; i < node->n; i++) {
@@ -264,7 +287,8 @@ static int match_dict(const TreeDef *t, Py_ssize_t *at, const TreeNode *node, Py
     return 1;
 }
 
-static int match_custom(const TreeDef *t, Py_ssize_t *at, const TreeNode *node, PyObject *o, Leaves *leaves)
+static int match_custom(const TreeDef *t, Py_ssize_t *at, const TreeNode *node, PyObject *o,
+                        Leaves *leaves)
 {
     TreeNode mine;
     PyObject *children = tree_children(o, &mine);
@@ -288,10 +312,13 @@ int tree_match(const TreeDef *t, Py_ssize_t *at, PyObject *o, Leaves *leaves)
         if ((PyObject *)Py_TYPE(o) != node->cls) return 0;
         /* fall through */
     case NODE_TUPLE:
-        return PyTuple_GET_SIZE(o) == node->n ? tree_match_all(t, at, PySequence_Fast_ITEMS(o), node->n, leaves) : 0;
+        return PyTuple_GET_SIZE(o) == node->n
+                   ? tree_match_all(t, at, PySequence_Fast_ITEMS(o), node->n, leaves)
+                   : 0;
     case NODE_LIST: return match_list(t, at, node, o, leaves);
     case NODE_DICT: return match_dict(t, at, node, o, leaves);
-    case NODE_CUSTOM: return (PyObject *)Py_TYPE(o) == node->cls ? match_custom(t, at, node, o, leaves) : 0;
+    case NODE_CUSTOM:
+        return (PyObject *)Py_TYPE(o) == node->cls ? match_custom(t, at, node, o, leaves) : 0;
     }
     return 0;
 }
@@ -302,7 +329,8 @@ static PyObject *build_dict(const TreeNode *node, PyObject *children)
 {
     PyObject *dict = PyDict_New();
     for (int32_t i = 0; dict && i < node->n; i++)
-        if (PyDict_SetItem(dict, PyTuple_GET_ITEM(node->aux, i), PyTuple_GET_ITEM(children, i))) Py_CLEAR(dict);
+        if (PyDict_SetItem(dict, PyTuple_GET_ITEM(node->aux, i), PyTuple_GET_ITEM(children, i)))
+            Py_CLEAR(dict);
     return dict;
 }
 
@@ -329,13 +357,18 @@ static PyObject *unflatten(const TreeDef *t, Py_ssize_t *at, PyObject *const **l
     PyObject *children = list ? PyList_New(node->n) : PyTuple_New(node->n), *out = NULL;
     for (int32_t i = 0; children && i < node->n; i++) {
         PyObject *x = unflatten(t, at, leaf);
-        if (!x) Py_CLEAR(children);
-        else if (list) PyList_SET_ITEM(children, i, x);
-        else PyTuple_SET_ITEM(children, i, x);
+        if (!x)
+            Py_CLEAR(children);
+        else if (list)
+            PyList_SET_ITEM(children, i, x);
+        else
+            PyTuple_SET_ITEM(children, i, x);
     }
     if (!children || list || node->kind == NODE_TUPLE) return children;
-    if (node->kind == NODE_DICT) out = build_dict(node, children);
-    else out = node->kind == NODE_NAMED ? build_named(node, children) : build_custom(node, children);
+    if (node->kind == NODE_DICT)
+        out = build_dict(node, children);
+    else
+        out = node->kind == NODE_NAMED ? build_named(node, children) : build_custom(node, children);
     Py_DECREF(children);
     return out;
 }
@@ -368,8 +401,10 @@ static PyObject *step_name(const TreeNode *node, int32_t i)
 {
     PyObject *names = NULL;
     if (node->kind == NODE_DICT) return Py_NewRef(PyTuple_GET_ITEM(node->aux, i));
-    if (node->kind == NODE_NAMED) names = PyObject_GetAttrString(node->cls, "_fields");
-    else if (node->kind == NODE_CUSTOM) names = Py_XNewRef(tree_names(node->cls));
+    if (node->kind == NODE_NAMED)
+        names = PyObject_GetAttrString(node->cls, "_fields");
+    else if (node->kind == NODE_CUSTOM)
+        names = Py_XNewRef(tree_names(node->cls));
     PyObject *name = names ? PySequence_GetItem(names, i) : NULL;
     Py_XDECREF(names);
     if (name) return name;
@@ -377,7 +412,8 @@ static PyObject *step_name(const TreeNode *node, int32_t i)
     return PyLong_FromLong(i);
 }
 
-/* Appends to `path` the way to a leaf below the node at *at. 1 found, 0 not below here (*at is behind it then), -1 exception. */
+/* Appends to `path` the way to a leaf below the node at *at. 1 found, 0 not below here (*at is
+   behind it then), -1 exception. */
 static int find_leaf(const TreeDef *t, Py_ssize_t *at, Py_ssize_t *leaf, PyObject *path)
 {
     const TreeNode *node = &t->nodes[(*at)++];
@@ -388,7 +424,8 @@ static int find_leaf(const TreeDef *t, Py_ssize_t *at, Py_ssize_t *leaf, PyObjec
         Py_DECREF(name);
         const int found = find_leaf(t, at, leaf, path);
         if (found) return found;
-        if (PyList_SetSlice(path, PyList_GET_SIZE(path) - 1, PyList_GET_SIZE(path), NULL)) return -1;
+        if (PyList_SetSlice(path, PyList_GET_SIZE(path) - 1, PyList_GET_SIZE(path), NULL))
+            return -1;
     }
     return 0;
 }
@@ -406,25 +443,28 @@ PyObject *tree_path_text(const TreeDef *t, Py_ssize_t leaf, Py_ssize_t skip)
 {
     PyObject *path = tree_path(t, leaf), *text = path ? PyUnicode_FromString("") : NULL;
     for (Py_ssize_t i = skip; text && i < PyTuple_GET_SIZE(path); i++)
-        Py_SETREF(text, PyUnicode_FromFormat(i > skip ? "%U/%S" : "%U%S", text, PyTuple_GET_ITEM(path, i)));
+        Py_SETREF(text, PyUnicode_FromFormat(i > skip ? "%U/%S" : "%U%S", text,
+                                             PyTuple_GET_ITEM(path, i)));
     Py_XDECREF(path);
     return text;
 }
 
 /* ---- registering ---- */
 
-/* _register(cls, flatten, unflatten, names=None): names are the field names of the children, for paths and reprs. */
+/* _register(cls, flatten, unflatten, names=None): names are the field names of the children, for
+   paths and reprs. */
 static PyObject *add_class(PyObject *Py_UNUSED(m), PyObject *args)
 {
     PyObject *cls, *take, *build, *names = Py_None;
     if (!PyArg_ParseTuple(args, "OOO|O:register", &cls, &take, &build, &names)) return NULL;
     if (!PyType_Check(cls) || !PyCallable_Check(take) || !PyCallable_Check(build)) {
-        PyErr_SetString(PyExc_TypeError, "register(cls, flatten, unflatten): a class and two functions");
+        PyErr_SetString(PyExc_TypeError,
+                        "register(cls, flatten, unflatten): a class and two functions");
         return NULL;
     }
     PyTypeObject *type = (PyTypeObject *)cls;
-    const bool builtin = type == &PyDict_Type || type == &PyList_Type || type == &PyTuple_Type || type == Py_TYPE(Py_None) ||
-                         type == core.Tensor || type == core.Tracer;
+    const bool builtin = type == &PyDict_Type || type == &PyList_Type || type == &PyTuple_Type ||
+                         type == Py_TYPE(Py_None) || type == core.Tensor || type == core.Tracer;
     if (builtin || registered(cls)) {
         PyErr_Format(PyExc_ValueError, "%s is a pytree class already", type->tp_name);
         return NULL;
@@ -436,7 +476,8 @@ static PyObject *add_class(PyObject *Py_UNUSED(m), PyObject *args)
 }
 
 static PyMethodDef functions[] = {
-    {"_register", add_class, METH_VARARGS, "_register(cls, flatten, unflatten, names=None)\n--\n\nMake a class a pytree node."},
+    {"_register", add_class, METH_VARARGS,
+     "_register(cls, flatten, unflatten, names=None)\n--\n\nMake a class a pytree node."},
     {0},
 };
 

@@ -18,10 +18,14 @@ static PyObject *children_text(Writer *w, const TreeNode *node, PyObject *names,
     PyObject *out = PyUnicode_FromString("");
     for (int32_t i = 0; out && i < node->n; i++) {
         PyObject *child = text_at(w), *name = names && child ? PySequence_GetItem(names, i) : NULL;
-        if (!child || (names && !name)) Py_CLEAR(out);
-        else if (!name) Py_SETREF(out, PyUnicode_FromFormat(i ? "%U, %U" : "%U%U", out, child));
-        else if (repr) Py_SETREF(out, PyUnicode_FromFormat(i ? "%U, %R: %U" : "%U%R: %U", out, name, child));
-        else Py_SETREF(out, PyUnicode_FromFormat(i ? "%U, %U=%U" : "%U%U=%U", out, name, child));
+        if (!child || (names && !name))
+            Py_CLEAR(out);
+        else if (!name)
+            Py_SETREF(out, PyUnicode_FromFormat(i ? "%U, %U" : "%U%U", out, child));
+        else if (repr)
+            Py_SETREF(out, PyUnicode_FromFormat(i ? "%U, %R: %U" : "%U%R: %U", out, name, child));
+        else
+            Py_SETREF(out, PyUnicode_FromFormat(i ? "%U, %U=%U" : "%U%U=%U", out, name, child));
         Py_XDECREF(child);
         Py_XDECREF(name);
     }
@@ -30,14 +34,19 @@ static PyObject *children_text(Writer *w, const TreeNode *node, PyObject *names,
 
 static PyObject *class_text(Writer *w, const TreeNode *node)
 {
-    PyObject *names = node->kind == NODE_NAMED ? PyObject_GetAttrString(node->cls, "_fields") : Py_XNewRef(tree_names(node->cls));
+    PyObject *names = node->kind == NODE_NAMED ? PyObject_GetAttrString(node->cls, "_fields")
+                                               : Py_XNewRef(tree_names(node->cls));
     if (!names) PyErr_Clear();
     PyObject *inner = children_text(w, node, names, false), *out = NULL;
     const char *name = strrchr(((PyTypeObject *)node->cls)->tp_name, '.');
     name = name ? name + 1 : ((PyTypeObject *)node->cls)->tp_name;
-    const bool aux = node->kind == NODE_CUSTOM && node->aux != Py_None && !(PyTuple_Check(node->aux) && !PyTuple_GET_SIZE(node->aux));
-    if (inner && aux) out = PyUnicode_FromFormat(node->n ? "%s(%U, aux=%R)" : "%s(%Uaux=%R)", name, inner, node->aux);
-    else if (inner) out = PyUnicode_FromFormat("%s(%U)", name, inner);
+    const bool aux = node->kind == NODE_CUSTOM && node->aux != Py_None &&
+                     !(PyTuple_Check(node->aux) && !PyTuple_GET_SIZE(node->aux));
+    if (inner && aux)
+        out = PyUnicode_FromFormat(node->n ? "%s(%U, aux=%R)" : "%s(%Uaux=%R)", name, inner,
+                                   node->aux);
+    else if (inner)
+        out = PyUnicode_FromFormat("%s(%U)", name, inner);
     Py_XDECREF(inner);
     Py_XDECREF(names);
     return out;
@@ -49,11 +58,15 @@ static PyObject *text_at(Writer *w)
     if (node->kind == NODE_LEAF) return w->text(w->leaf++, w->context);
     if (node->kind == NODE_NONE) return PyUnicode_FromString("None");
     if (node->kind == NODE_NAMED || node->kind == NODE_CUSTOM) return class_text(w, node);
-    PyObject *inner = children_text(w, node, node->kind == NODE_DICT ? node->aux : NULL, true), *out = NULL;
+    PyObject *inner = children_text(w, node, node->kind == NODE_DICT ? node->aux : NULL, true),
+             *out = NULL;
     if (!inner) return NULL;
-    if (node->kind == NODE_DICT) out = PyUnicode_FromFormat("{%U}", inner);
-    else if (node->kind == NODE_LIST) out = PyUnicode_FromFormat("[%U]", inner);
-    else out = PyUnicode_FromFormat(node->n == 1 ? "(%U,)" : "(%U)", inner);
+    if (node->kind == NODE_DICT)
+        out = PyUnicode_FromFormat("{%U}", inner);
+    else if (node->kind == NODE_LIST)
+        out = PyUnicode_FromFormat("[%U]", inner);
+    else
+        out = PyUnicode_FromFormat(node->n == 1 ? "(%U,)" : "(%U)", inner);
     Py_DECREF(inner);
     return out;
 }
@@ -65,7 +78,10 @@ PyObject *tree_text(const TreeDef *t, PyObject *(*text)(Py_ssize_t, void *), voi
 
 /* ---- the type ---- */
 
-static PyObject *star(Py_ssize_t Py_UNUSED(i), void *Py_UNUSED(c)) { return PyUnicode_FromString("*"); }
+static PyObject *star(Py_ssize_t Py_UNUSED(i), void *Py_UNUSED(c))
+{
+    return PyUnicode_FromString("*");
+}
 
 static PyObject *repr(PyObject *o)
 {
@@ -89,7 +105,9 @@ static Py_hash_t hash(PyObject *o)
         const TreeNode *node = &t->nodes[i];
         const Py_hash_t aux = node->aux ? PyObject_Hash(node->aux) : 0;
         if (aux == -1 && PyErr_Occurred()) return -1;
-        h = (h ^ (Py_uhash_t)aux ^ ((Py_uhash_t)node->kind << 32) ^ (Py_uhash_t)node->n) * 1000003u + ((size_t)node->cls >> 4);
+        h = (h ^ (Py_uhash_t)aux ^ ((Py_uhash_t)node->kind << 32) ^ (Py_uhash_t)node->n) *
+                1000003u +
+            ((size_t)node->cls >> 4);
     }
     return (Py_hash_t)h == -1 ? -2 : (Py_hash_t)h;
 }
@@ -117,14 +135,18 @@ static PyObject *unflatten(PyObject *o, PyObject *leaves)
     const TreeDef *t = (TreeDef *)o;
     PyObject *list = PySequence_Fast(leaves, "unflatten takes a list of leaves"), *out = NULL;
     if (!list) return NULL;
-    if (PySequence_Fast_GET_SIZE(list) == t->n_leaves) out = tree_unflatten(t, PySequence_Fast_ITEMS(list));
-    else PyErr_Format(PyExc_ValueError, "unflatten: %zd leaves for a tree with %zd", PySequence_Fast_GET_SIZE(list), t->n_leaves);
+    if (PySequence_Fast_GET_SIZE(list) == t->n_leaves)
+        out = tree_unflatten(t, PySequence_Fast_ITEMS(list));
+    else
+        PyErr_Format(PyExc_ValueError, "unflatten: %zd leaves for a tree with %zd",
+                     PySequence_Fast_GET_SIZE(list), t->n_leaves);
     Py_DECREF(list);
     return out;
 }
 
 static PyMethodDef methods[] = {
-    {"unflatten", unflatten, METH_O, "unflatten(leaves)\n--\n\nThe tree of this structure with these leaves."},
+    {"unflatten", unflatten, METH_O,
+     "unflatten(leaves)\n--\n\nThe tree of this structure with these leaves."},
     {0},
 };
 static PyMemberDef members[] = {
@@ -133,8 +155,13 @@ static PyMemberDef members[] = {
 };
 static PyType_Slot slots[] = {
     {Py_tp_doc, "The structure of a pytree. Compares and hashes by structure."},
-    {Py_tp_repr, repr}, {Py_tp_richcompare, compare}, {Py_tp_hash, hash}, {Py_tp_traverse, traverse},
-    {Py_tp_dealloc, dealloc}, {Py_tp_methods, methods}, {Py_tp_members, members},
+    {Py_tp_repr, repr},
+    {Py_tp_richcompare, compare},
+    {Py_tp_hash, hash},
+    {Py_tp_traverse, traverse},
+    {Py_tp_dealloc, dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
     {0},
 };
 static PyType_Spec spec = {"quabla.tree.TreeDef", offsetof(TreeDef, nodes), sizeof(TreeNode),
@@ -184,7 +211,8 @@ static PyObject *structure_py(PyObject *Py_UNUSED(m), PyObject *o)
 static PyObject *unflatten_py(PyObject *Py_UNUSED(m), PyObject *args)
 {
     PyObject *t, *leaves;
-    return PyArg_ParseTuple(args, "O!O:unflatten", core.TreeDef, &t, &leaves) ? unflatten(t, leaves) : NULL;
+    return PyArg_ParseTuple(args, "O!O:unflatten", core.TreeDef, &t, &leaves) ? unflatten(t, leaves)
+                                                                              : NULL;
 }
 
 static PyObject *with_path_py(PyObject *Py_UNUSED(m), PyObject *o)
@@ -195,8 +223,10 @@ static PyObject *with_path_py(PyObject *Py_UNUSED(m), PyObject *o)
     for (Py_ssize_t i = 0; list && i < leaves.n; i++) {
         PyObject *path = tree_path(t, i), *pair = path ? PyTuple_Pack(2, path, leaves.v[i]) : NULL;
         Py_XDECREF(path);
-        if (pair) PyList_SET_ITEM(list, i, pair);
-        else Py_CLEAR(list);
+        if (pair)
+            PyList_SET_ITEM(list, i, pair);
+        else
+            Py_CLEAR(list);
     }
     PyObject *out = list ? PyTuple_Pack(2, list, t) : NULL;
     leaves_free(&leaves);
@@ -209,7 +239,8 @@ static PyObject *with_path_py(PyObject *Py_UNUSED(m), PyObject *o)
 static PyObject *map_py(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n)
 {
     if (n < 2) {
-        PyErr_SetString(PyExc_TypeError, "map(f, tree, *rest) takes a function and at least one tree");
+        PyErr_SetString(PyExc_TypeError,
+                        "map(f, tree, *rest) takes a function and at least one tree");
         return NULL;
     }
     Leaves leaves = {0}, out = {0};
@@ -222,7 +253,9 @@ static PyObject *map_py(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_
         if (m) continue;
         Leaves other = {0};
         TreeDef *wrong = tree_flatten(args[i], &other);
-        if (wrong) PyErr_Format(PyExc_ValueError, "map: tree %zd has the structure %R, tree 0 has %R", i - 1, wrong, t);
+        if (wrong)
+            PyErr_Format(PyExc_ValueError, "map: tree %zd has the structure %R, tree 0 has %R",
+                         i - 1, wrong, t);
         Py_XDECREF(wrong);
         leaves_free(&other);
     }
@@ -243,19 +276,25 @@ static PyObject *map_py(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_
 }
 
 static PyMethodDef functions[] = {
-    {"flatten", tree_flatten_py, METH_O, "flatten(tree)\n--\n\nIts leaves, a list, and its structure."},
+    {"flatten", tree_flatten_py, METH_O,
+     "flatten(tree)\n--\n\nIts leaves, a list, and its structure."},
     {"leaves", leaves_py, METH_O, "leaves(tree)\n--\n\nIts leaves, a list."},
     {"structure", structure_py, METH_O, "structure(tree)\n--\n\nIts TreeDef."},
-    {"unflatten", unflatten_py, METH_VARARGS, "unflatten(treedef, leaves)\n--\n\nThe tree of this structure with these leaves."},
-    {"flatten_with_path", with_path_py, METH_O, "flatten_with_path(tree)\n--\n\nA list of (path, leaf), and its structure."},
-    {"map", (PyCFunction)(void (*)(void))map_py, METH_FASTCALL, "map(f, tree, *rest)\n--\n\nThe tree of f of corresponding leaves."},
+    {"unflatten", unflatten_py, METH_VARARGS,
+     "unflatten(treedef, leaves)\n--\n\nThe tree of this structure with these leaves."},
+    {"flatten_with_path", with_path_py, METH_O,
+     "flatten_with_path(tree)\n--\n\nA list of (path, leaf), and its structure."},
+    {"map", (PyCFunction)(void (*)(void))map_py, METH_FASTCALL,
+     "map(f, tree, *rest)\n--\n\nThe tree of f of corresponding leaves."},
     {0},
 };
-static PyModuleDef tree_def = {PyModuleDef_HEAD_INIT, .m_name = "quabla._core.tree", .m_size = -1, .m_methods = functions};
+static PyModuleDef tree_def = {PyModuleDef_HEAD_INIT, .m_name = "quabla._core.tree", .m_size = -1,
+                               .m_methods = functions};
 
 bool treedef_init(PyObject *m)
 {
     core.TreeDef = (PyTypeObject *)PyType_FromSpec(&spec);
     PyObject *tree = core.TreeDef ? PyModule_Create(&tree_def) : NULL;
-    return tree && module_add(tree, "TreeDef", Py_NewRef(core.TreeDef)) && module_add(m, "tree", tree);
+    return tree && module_add(tree, "TreeDef", Py_NewRef(core.TreeDef)) &&
+           module_add(m, "tree", tree);
 }

@@ -1,18 +1,19 @@
 /* vjp.c: vjp(fun, *primals) and the function of cotangents that it returns.
 
-   Inside a trace the function is traced once, and each call of the VjpFunction writes its transposed graph where it is called. Outside,
-   a call runs one compiled plan that holds the forward pass too, cached like any other transform of the function. */
+   Inside a trace the function is traced once, and each call of the VjpFunction writes its
+   transposed graph where it is called. Outside, a call runs one compiled plan that holds the
+   forward pass too, cached like any other transform of the function. */
 #include "ext.h"
 
 typedef struct {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
+    PyObject_HEAD vectorcallfunc vectorcall;
     PyObject *weakrefs;
-    PyObject *pull, *primals, *out; /* outside a trace: transform of (primals, cotangent), arguments, value */
-    Frame *f, *outer;               /* inside: the traced function, and the trace it was called in */
+    PyObject *pull, *primals,
+        *out;         /* outside a trace: transform of (primals, cotangent), arguments, value */
+    Frame *f, *outer; /* inside: the traced function, and the trace it was called in */
     Diff d;
     Outputs o;
-    Py_ssize_t n;                   /* primals */
+    Py_ssize_t n; /* primals */
 } Vjp;
 
 static PyObject *call(PyObject *o, PyObject *const *args, size_t nargsf, PyObject *kwnames);
@@ -36,21 +37,30 @@ static Vjp *stage(PyObject *fun, bool has_aux, PyObject *primals, PyObject **aux
     v->outer = frame_retain(frame_top());
     v->f = frame_push();
     if (!v->f) return Py_DECREF(v), NULL;
-    PyObject *args = stage_argument(v->outer, v->f, primals, "vjp: primals", &v->d) ? tree_unflatten(v->d.tree, v->d.leaves.v) : NULL;
+    PyObject *args = stage_argument(v->outer, v->f, primals, "vjp: primals", &v->d)
+                         ? tree_unflatten(v->d.tree, v->d.leaves.v)
+                         : NULL;
     PyObject *result = args ? PyObject_CallObject(fun, args) : NULL, *value = result;
     bool ok = result;
     if (ok && has_aux) {
         ok = PyTuple_CheckExact(result) && PyTuple_GET_SIZE(result) == 2;
-        if (!ok) PyErr_Format(PyExc_TypeError, "vjp: with has_aux=True the function returns (value, aux), not %s", stage_kind(result));
-        else value = PyTuple_GET_ITEM(result, 0);
+        if (!ok)
+            PyErr_Format(PyExc_TypeError,
+                         "vjp: with has_aux=True the function returns (value, aux), not %s",
+                         stage_kind(result));
+        else
+            value = PyTuple_GET_ITEM(result, 0);
     }
     Outputs more = {0};
-    ok = ok && stage_outputs(v->f, value, &v->o) && (!has_aux || stage_outputs(v->f, PyTuple_GET_ITEM(result, 1), &more));
+    ok = ok && stage_outputs(v->f, value, &v->o) &&
+         (!has_aux || stage_outputs(v->f, PyTuple_GET_ITEM(result, 1), &more));
     ok = stage_close(v->f, ok);
     qb_error err = {0};
-    qb_value *outs = ok ? PyMem_Calloc((size_t)qb_graph_output_count(v->f->graph) + 1, sizeof *outs) : NULL;
+    qb_value *outs =
+        ok ? PyMem_Calloc((size_t)qb_graph_output_count(v->f->graph) + 1, sizeof *outs) : NULL;
     if (ok && !outs) ok = (PyErr_NoMemory(), false);
-    if (ok && !qb_inline(v->outer->graph, v->f->graph, v->f->bound, outs, &err)) ok = (error_raise(&err), false);
+    if (ok && !qb_inline(v->outer->graph, v->f->graph, v->f->bound, outs, &err))
+        ok = (error_raise(&err), false);
     if (ok) ok = (v->out = stage_result(v->outer, &v->o, outs)) != NULL;
     if (ok && has_aux) ok = (*aux = stage_result(v->outer, &more, outs)) != NULL;
     PyMem_Free(outs);
@@ -67,7 +77,8 @@ static TreeDef *flatten_like(const TreeDef *want, PyObject *ct, Leaves *leaves)
 {
     TreeDef *tree = tree_flatten(ct, leaves);
     if (tree && !tree_same(tree, want)) {
-        PyErr_Format(PyExc_ValueError, "vjp: the output has the structure %R, the cotangent %R", want, tree);
+        PyErr_Format(PyExc_ValueError, "vjp: the output has the structure %R, the cotangent %R",
+                     want, tree);
         Py_CLEAR(tree);
     }
     return tree;
@@ -75,13 +86,17 @@ static TreeDef *flatten_like(const TreeDef *want, PyObject *ct, Leaves *leaves)
 
 static bool cotangent(Frame *f, PyObject *ct, const qb_type *want, qb_value *out)
 {
-    PyObject *x = ops_operand(ct) ? convert_array(ct, array_check(ct) ? -1 : (int)want->dtype, false, NULL) : NULL;
+    PyObject *x = ops_operand(ct)
+                      ? convert_array(ct, array_check(ct) ? -1 : (int)want->dtype, false, NULL)
+                      : NULL;
     const qb_type *have = x ? array_type(x) : NULL;
     bool ok = x && have->dtype == want->dtype && have->rank == want->rank &&
               !memcmp(have->dims, want->dims, sizeof *have->dims * have->rank);
     if (x && !ok) {
         PyObject *a = dtype_text(want), *b = dtype_text(have);
-        if (a && b) PyErr_Format(PyExc_TypeError, "vjp: the output is %U, the cotangent %U; they must agree", a, b);
+        if (a && b)
+            PyErr_Format(PyExc_TypeError,
+                         "vjp: the output is %U, the cotangent %U; they must agree", a, b);
         Py_XDECREF(a);
         Py_XDECREF(b);
     } else if (!x && !PyErr_Occurred()) {
@@ -102,8 +117,10 @@ static PyObject *gradients(Vjp *v, Frame *f, const qb_value *grads)
         const int k = v->d.input[i];
         PyObject *x = NULL;
         qb_value g = k < 0 ? QB_NONE : grads[k];
-        if (k < 0) x = Py_NewRef(Py_None);
-        else if (g.graph || stage_zeros(f, qb_graph_input_type(v->f->graph, k), 0, &g)) x = tracer_new(f, g);
+        if (k < 0)
+            x = Py_NewRef(Py_None);
+        else if (g.graph || stage_zeros(f, qb_graph_input_type(v->f->graph, k), 0, &g))
+            x = tracer_new(f, g);
         ok = x && leaves_push(&leaves, x);
     }
     PyObject *out = ok ? tree_unflatten(v->d.tree, leaves.v) : NULL;
@@ -115,15 +132,18 @@ static PyObject *pull_back(Vjp *v, PyObject *ct)
 {
     Frame *f = frame_top();
     if (!f) {
-        PyErr_SetString(core.TracerError, "a VjpFunction made inside a trace is used after its trace has ended");
+        PyErr_SetString(core.TracerError,
+                        "a VjpFunction made inside a trace is used after its trace has ended");
         return NULL;
     }
     qb_error err = {0};
-    const size_t n_in = (size_t)qb_graph_input_count(v->f->graph), n_out = (size_t)qb_graph_output_count(v->f->graph);
+    const size_t n_in = (size_t)qb_graph_input_count(v->f->graph),
+                 n_out = (size_t)qb_graph_output_count(v->f->graph);
     qb_value *in = PyMem_Calloc(2 * n_in + 2 * n_out + 1, sizeof *in);
     bool *wanted = PyMem_Calloc(n_in + 1, sizeof *wanted);
     Leaves leaves = {0};
-    TreeDef *tree = in && wanted ? flatten_like(v->o.tree, ct, &leaves) : (TreeDef *)PyErr_NoMemory();
+    TreeDef *tree =
+        in && wanted ? flatten_like(v->o.tree, ct, &leaves) : (TreeDef *)PyErr_NoMemory();
     PyObject *out = NULL;
     bool ok = tree;
     for (size_t i = 0; ok && i < n_in; i++) ok = frame_capture(f, v->outer, v->f->bound[i], &in[i]);
@@ -132,10 +152,12 @@ static PyObject *pull_back(Vjp *v, PyObject *ct)
     qb_value *grads = in + n_in, *cts = grads + n_in, *outs = cts + n_out;
     for (Py_ssize_t i = 0; ok && i < v->o.leaves.n; i++) {
         const int k = v->o.index[i];
-        const qb_type type = k < 0 ? (qb_type){.dtype = QB_BOOL} : *qb_type_of(qb_graph_output_at(v->f->graph, k));
+        const qb_type type =
+            k < 0 ? (qb_type){.dtype = QB_BOOL} : *qb_type_of(qb_graph_output_at(v->f->graph, k));
         if (type.dtype != QB_BOOL) ok = cotangent(f, leaves.v[i], &type, &cts[k]);
     }
-    if (ok && !qb_vjp(f->graph, v->f->graph, in, cts, wanted, outs, grads, &err)) ok = (error_raise(&err), false);
+    if (ok && !qb_vjp(f->graph, v->f->graph, in, cts, wanted, outs, grads, &err))
+        ok = (error_raise(&err), false);
     if (ok) out = gradients(v, f, grads);
     leaves_free(&leaves);
     Py_XDECREF(tree);
@@ -159,7 +181,8 @@ PyObject *vjp_traced(PyObject *fun, bool has_aux, PyObject *primals, PyObject *c
 static PyObject *pull_eager(Vjp *v, PyObject *ct)
 {
     Leaves like = {0}, leaves = {0};
-    TreeDef *want = tree_flatten(v->out, &like), *tree = want ? flatten_like(want, ct, &leaves) : NULL;
+    TreeDef *want = tree_flatten(v->out, &like),
+            *tree = want ? flatten_like(want, ct, &leaves) : NULL;
     PyObject *arrays = tree ? stage_arrays(ct, &like) : NULL, *out = NULL;
     if (arrays) out = PyObject_CallFunctionObjArgs(v->pull, v->primals, arrays, NULL);
     leaves_free(&like);
@@ -173,8 +196,10 @@ static PyObject *pull_eager(Vjp *v, PyObject *ct)
 static PyObject *call(PyObject *o, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     Vjp *v = (Vjp *)o;
-    if (PyVectorcall_NARGS(nargsf) == 1 && !kwnames) return v->f ? pull_back(v, args[0]) : pull_eager(v, args[0]);
-    PyErr_SetString(PyExc_TypeError, "a VjpFunction takes one argument, the cotangent of the output");
+    if (PyVectorcall_NARGS(nargsf) == 1 && !kwnames)
+        return v->f ? pull_back(v, args[0]) : pull_eager(v, args[0]);
+    PyErr_SetString(PyExc_TypeError,
+                    "a VjpFunction takes one argument, the cotangent of the output");
     return NULL;
 }
 
@@ -188,7 +213,9 @@ static Vjp *eager(PyObject *fun, bool has_aux, PyObject *primals, PyObject **aux
     PyObject *result = run ? PyObject_CallObject(run, v->primals) : NULL;
     Py_XDECREF(run);
     if (result && has_aux && (!PyTuple_CheckExact(result) || PyTuple_GET_SIZE(result) != 2)) {
-        PyErr_Format(PyExc_TypeError, "vjp: with has_aux=True the function returns (value, aux), not %s", stage_kind(result));
+        PyErr_Format(PyExc_TypeError,
+                     "vjp: with has_aux=True the function returns (value, aux), not %s",
+                     stage_kind(result));
         Py_CLEAR(result);
     }
     if (!result) return Py_DECREF(v), NULL;
@@ -208,11 +235,15 @@ static PyObject *vjp(PyObject *Py_UNUSED(m), PyObject *args, PyObject *kwargs)
     Py_XDECREF(empty);
     if (!ok) return NULL;
     if (PyTuple_GET_SIZE(args) < 2 || !PyCallable_Check(PyTuple_GET_ITEM(args, 0))) {
-        PyErr_SetString(PyExc_TypeError, "vjp(fun, *primals) takes a function and at least one argument for it");
+        PyErr_SetString(PyExc_TypeError,
+                        "vjp(fun, *primals) takes a function and at least one argument for it");
         return NULL;
     }
-    PyObject *fun = PyTuple_GET_ITEM(args, 0), *primals = PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args));
-    Vjp *v = !primals ? NULL : frame_top() ? stage(fun, has_aux, primals, &aux) : eager(fun, has_aux, primals, &aux);
+    PyObject *fun = PyTuple_GET_ITEM(args, 0),
+             *primals = PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args));
+    Vjp *v = !primals      ? NULL
+             : frame_top() ? stage(fun, has_aux, primals, &aux)
+                           : eager(fun, has_aux, primals, &aux);
     if (v) out = aux ? PyTuple_Pack(3, v->out, v, aux) : PyTuple_Pack(2, v->out, v);
     if (v && v->f) Py_CLEAR(v->out); /* the traced value is the caller's */
     Py_XDECREF(primals);
@@ -256,7 +287,10 @@ static void dealloc(PyObject *o)
     Py_DECREF(core.Vjp);
 }
 
-static PyObject *repr(PyObject *o) { return PyUnicode_FromFormat("VjpFunction(primals=%zd)", ((Vjp *)o)->n); }
+static PyObject *repr(PyObject *o)
+{
+    return PyUnicode_FromFormat("VjpFunction(primals=%zd)", ((Vjp *)o)->n);
+}
 
 static PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Vjp, vectorcall), READONLY, NULL},
@@ -264,24 +298,32 @@ static PyMemberDef members[] = {
     {0},
 };
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "From a cotangent of the output to the cotangents of the primals, a tuple with one entry each."},
-    {Py_tp_call, PyVectorcall_Call}, {Py_tp_repr, repr},   {Py_tp_traverse, traverse},
-    {Py_tp_clear, clear},            {Py_tp_dealloc, dealloc}, {Py_tp_members, members},
+    {Py_tp_doc, "From a cotangent of the output to the cotangents of the primals, a tuple with one "
+                "entry each."},
+    {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_repr, repr},
+    {Py_tp_traverse, traverse},
+    {Py_tp_clear, clear},
+    {Py_tp_dealloc, dealloc},
+    {Py_tp_members, members},
     {0},
 };
 static PyType_Spec spec = {"quabla.VjpFunction", sizeof(Vjp), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_IMMUTABLETYPE |
-                               Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                               Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                            slots};
 static PyMethodDef functions[] = {
     {"vjp", (PyCFunction)(void (*)(void))vjp, METH_VARARGS | METH_KEYWORDS,
-     "vjp(fun, *primals, has_aux=False)\n--\n\nfun(*primals), and a function from a cotangent of it to those of the primals.\n\n"
-     "Returns (out, vjp_fun), or (out, vjp_fun, aux) where has_aux says that fun returns (out, aux)."},
+     "vjp(fun, *primals, has_aux=False)\n--\n\nfun(*primals), and a function from a cotangent of "
+     "it to those of the primals.\n\n"
+     "Returns (out, vjp_fun), or (out, vjp_fun, aux) where has_aux says that fun returns (out, "
+     "aux)."},
     {0},
 };
 
 bool vjp_init(PyObject *m)
 {
     core.Vjp = (PyTypeObject *)PyType_FromSpec(&spec);
-    return core.Vjp && module_add(m, "VjpFunction", Py_NewRef(core.Vjp)) && !PyModule_AddFunctions(m, functions);
+    return core.Vjp && module_add(m, "VjpFunction", Py_NewRef(core.Vjp)) &&
+           !PyModule_AddFunctions(m, functions);
 }

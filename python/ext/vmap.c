@@ -1,9 +1,13 @@
-/* vmap.c: vmap inside a trace. Mapped leaves become inputs without their mapped axis; what is not mapped is captured, and so shared
-   by all examples. Mapped axes go to the front on the way in, and to where out_axes says on the way out. */
+/* vmap.c: vmap inside a trace. Mapped leaves become inputs without their mapped axis; what is not
+   mapped is captured, and so shared by all examples. Mapped axes go to the front on the way in,
+   and to where out_axes says on the way out. */
 #include "ext.h"
 
 enum { UNMAPPED = INT32_MIN };
-typedef struct { int *v; Py_ssize_t n, cap; } Axes; /* one per leaf */
+typedef struct {
+    int *v;
+    Py_ssize_t n, cap;
+} Axes; /* one per leaf */
 
 static bool push(Axes *a, int axis)
 {
@@ -39,7 +43,8 @@ static bool spread(const char *which, PyObject *axes, PyObject *x, bool top, Axe
         const long axis = PyLong_AsLong(axes);
         if (axis == -1 && PyErr_Occurred()) return false;
         if (axis < -QB_MAX_RANK || axis >= QB_MAX_RANK) {
-            PyErr_Format(PyExc_ValueError, "vmap: %s has the axis %ld; arrays have at most %d axes", which, axis, QB_MAX_RANK);
+            PyErr_Format(PyExc_ValueError, "vmap: %s has the axis %ld; arrays have at most %d axes",
+                         which, axis, QB_MAX_RANK);
             return false;
         }
         return all_leaves(x, (int)axis, out);
@@ -47,16 +52,21 @@ static bool spread(const char *which, PyObject *axes, PyObject *x, bool top, Axe
     TreeNode a, b = {0};
     PyObject *parts = tree_children(axes, &a), *children = parts ? tree_children(x, &b) : NULL;
     if (!parts && a.kind == NODE_LEAF && !PyErr_Occurred()) {
-        PyErr_Format(PyExc_TypeError, "vmap: %s holds ints, None, or pytrees of them, not %s", which, stage_kind(axes));
+        PyErr_Format(PyExc_TypeError, "vmap: %s holds ints, None, or pytrees of them, not %s",
+                     which, stage_kind(axes));
         return false;
     }
     const bool kinds = a.kind == b.kind || (top && a.kind == NODE_LIST && b.kind == NODE_TUPLE);
     bool ok = parts && children && kinds && a.n == b.n && a.cls == b.cls;
     if (ok && a.aux != b.aux) ok = PyObject_RichCompareBool(a.aux, b.aux, Py_EQ) == 1;
     if (!ok && !PyErr_Occurred())
-        PyErr_Format(PyExc_ValueError, "vmap: %s %R does not fit %s of %s: it must be an int, None, or have the same structure",
-                     which, axes, top ? "the call" : "a part", which[0] == 'i' ? "the arguments" : "the result");
-    for (int32_t i = 0; ok && i < a.n; i++) ok = spread(which, PyTuple_GET_ITEM(parts, i), PyTuple_GET_ITEM(children, i), false, out);
+        PyErr_Format(PyExc_ValueError,
+                     "vmap: %s %R does not fit %s of %s: it must be an int, None, or have the same "
+                     "structure",
+                     which, axes, top ? "the call" : "a part",
+                     which[0] == 'i' ? "the arguments" : "the result");
+    for (int32_t i = 0; ok && i < a.n; i++)
+        ok = spread(which, PyTuple_GET_ITEM(parts, i), PyTuple_GET_ITEM(children, i), false, out);
     tree_node_clear(&a);
     tree_node_clear(&b);
     Py_XDECREF(parts);
@@ -78,10 +88,12 @@ typedef struct {
 /* "argument 0 'p/b'" */
 static PyObject *place(const Map *m, Py_ssize_t leaf)
 {
-    PyObject *path = tree_path(m->tree, leaf), *inner = path ? tree_path_text(m->tree, leaf, 1) : NULL, *out = NULL;
+    PyObject *path = tree_path(m->tree, leaf),
+             *inner = path ? tree_path_text(m->tree, leaf, 1) : NULL, *out = NULL;
     if (inner)
-        out = PyUnicode_GET_LENGTH(inner) ? PyUnicode_FromFormat("argument %S '%U'", PyTuple_GET_ITEM(path, 0), inner)
-                                          : PyUnicode_FromFormat("argument %S", PyTuple_GET_ITEM(path, 0));
+        out = PyUnicode_GET_LENGTH(inner)
+                  ? PyUnicode_FromFormat("argument %S '%U'", PyTuple_GET_ITEM(path, 0), inner)
+                  : PyUnicode_FromFormat("argument %S", PyTuple_GET_ITEM(path, 0));
     Py_XDECREF(path);
     Py_XDECREF(inner);
     return out;
@@ -104,8 +116,11 @@ static bool lift_front(Map *m, Py_ssize_t i, qb_value *out)
 {
     PyObject *leaf = m->leaves.v[i];
     if (!array_check(leaf) && !ops_foreign(leaf)) {
-        if (PyFloat_Check(leaf) || PyLong_Check(leaf)) bad_leaf(m, i, PyExc_ValueError, "is a Python number, which has no axis; give it None in in_axes");
-        else bad_leaf(m, i, PyExc_TypeError, "is %s, not an array", stage_kind(leaf));
+        if (PyFloat_Check(leaf) || PyLong_Check(leaf))
+            bad_leaf(m, i, PyExc_ValueError,
+                     "is a Python number, which has no axis; give it None in in_axes");
+        else
+            bad_leaf(m, i, PyExc_TypeError, "is %s, not an array", stage_kind(leaf));
         return false;
     }
     PyObject *x = ops_array(leaf), *front = NULL;
@@ -114,10 +129,13 @@ static bool lift_front(Map *m, Py_ssize_t i, qb_value *out)
     const int rank = t->rank, axis = m->axes.v[i] < 0 ? m->axes.v[i] + rank : m->axes.v[i];
     const int64_t size = axis >= 0 && axis < rank ? t->dims[axis] : 0;
     if (!size) {
-        bad_leaf(m, i, PyExc_ValueError, "has %d axes, so in_axes cannot be %d there", rank, m->axes.v[i]);
+        bad_leaf(m, i, PyExc_ValueError, "has %d axes, so in_axes cannot be %d there", rank,
+                 m->axes.v[i]);
     } else if (m->sized_by >= 0 && size != m->size) {
         PyObject *other = place(m, m->sized_by);
-        if (other) bad_leaf(m, i, PyExc_ValueError, "has %lld along axis %d, but %U has %lld", (long long)size, axis, other, (long long)m->size);
+        if (other)
+            bad_leaf(m, i, PyExc_ValueError, "has %lld along axis %d, but %U has %lld",
+                     (long long)size, axis, other, (long long)m->size);
         Py_XDECREF(other);
     } else {
         int64_t order[QB_MAX_RANK];
@@ -132,7 +150,8 @@ static bool lift_front(Map *m, Py_ssize_t i, qb_value *out)
     return ok;
 }
 
-/* First every mapped leaf as a value of the outer graph (their ops belong there), then the inputs of the inner one. */
+/* First every mapped leaf as a value of the outer graph (their ops belong there), then the inputs
+   of the inner one. */
 static bool enter(Map *m)
 {
     qb_value *front = PyMem_Calloc((size_t)m->leaves.n + 1, sizeof *front);
@@ -141,7 +160,8 @@ static bool enter(Map *m)
     for (Py_ssize_t i = 0; ok && i < m->leaves.n; i++)
         if (m->axes.v[i] != UNMAPPED) ok = lift_front(m, i, &front[i]);
     if (ok && m->sized_by < 0) {
-        PyErr_SetString(PyExc_ValueError, "vmap: nothing is mapped; at least one entry of in_axes must be an int");
+        PyErr_SetString(PyExc_ValueError,
+                        "vmap: nothing is mapped; at least one entry of in_axes must be an int");
         ok = false;
     }
     ok = ok && (m->f = frame_push());
@@ -159,18 +179,24 @@ static bool enter(Map *m)
 
 /* ---- out ---- */
 
-/* An array whose mapped axis, if it has one, is first: with the axis where `axis` says, made by repetition where there is none. */
+/* An array whose mapped axis, if it has one, is first: with the axis where `axis` says, made by
+   repetition where there is none. */
 static PyObject *place_axis(const Map *m, PyObject *x, bool mapped, int axis, PyObject *path)
 {
     if (axis == UNMAPPED) {
         if (!mapped) return Py_NewRef(x);
-        PyErr_Format(PyExc_ValueError, "vmap: result '%U' depends on a mapped argument, so out_axes cannot be None there", path);
+        PyErr_Format(
+            PyExc_ValueError,
+            "vmap: result '%U' depends on a mapped argument, so out_axes cannot be None there",
+            path);
         return NULL;
     }
     qb_type t = *array_type(x);
     const int rank = t.rank + !mapped, at = axis < 0 ? axis + rank : axis;
     if (at < 0 || at >= rank || rank > QB_MAX_RANK) {
-        PyErr_Format(PyExc_ValueError, "vmap: result '%U' has %d axes, so out_axes cannot be %d there", path, rank, axis);
+        PyErr_Format(PyExc_ValueError,
+                     "vmap: result '%U' has %d axes, so out_axes cannot be %d there", path, rank,
+                     axis);
         return NULL;
     }
     PyObject *y = Py_NewRef(x);
@@ -186,7 +212,8 @@ static PyObject *place_axis(const Map *m, PyObject *x, bool mapped, int axis, Py
     return y;
 }
 
-static PyObject *leave_with(Map *m, PyObject *out_axes, const Outputs *o, const qb_value *outs, const bool *mapped)
+static PyObject *leave_with(Map *m, PyObject *out_axes, const Outputs *o, const qb_value *outs,
+                            const bool *mapped)
 {
     Axes axes = {0};
     Leaves leaves = {0};
@@ -195,11 +222,18 @@ static PyObject *leave_with(Map *m, PyObject *out_axes, const Outputs *o, const 
     for (Py_ssize_t i = 0; ok && i < o->leaves.n; i++) {
         const int k = o->index[i];
         PyObject *path = tree_path_text(o->tree, i, 0), *x = NULL, *y = NULL;
-        if (k >= 0) x = tracer_new(m->outer, outs[k]);
-        else if (axes.v[i] == UNMAPPED) x = Py_NewRef(o->leaves.v[i]);
-        else if (ops_operand(o->leaves.v[i])) x = ops_array(o->leaves.v[i]);
-        else PyErr_Format(PyExc_TypeError, "vmap: result '%U' is %s, not an array", path, stage_kind(o->leaves.v[i]));
-        if (x && path) y = array_check(x) ? place_axis(m, x, k >= 0 && mapped[k], axes.v[i], path) : Py_NewRef(x);
+        if (k >= 0)
+            x = tracer_new(m->outer, outs[k]);
+        else if (axes.v[i] == UNMAPPED)
+            x = Py_NewRef(o->leaves.v[i]);
+        else if (ops_operand(o->leaves.v[i]))
+            x = ops_array(o->leaves.v[i]);
+        else
+            PyErr_Format(PyExc_TypeError, "vmap: result '%U' is %s, not an array", path,
+                         stage_kind(o->leaves.v[i]));
+        if (x && path)
+            y = array_check(x) ? place_axis(m, x, k >= 0 && mapped[k], axes.v[i], path)
+                               : Py_NewRef(x);
         Py_XDECREF(x);
         Py_XDECREF(path);
         ok = y && leaves_push(&leaves, y);
@@ -214,16 +248,21 @@ static PyObject *leave_with(Map *m, PyObject *out_axes, const Outputs *o, const 
 static PyObject *batch(Map *m, PyObject *out_axes, const Outputs *o, int n_mapped)
 {
     qb_error err = {0};
-    const size_t n_in = (size_t)qb_graph_input_count(m->f->graph), n_out = (size_t)qb_graph_output_count(m->f->graph);
+    const size_t n_in = (size_t)qb_graph_input_count(m->f->graph),
+                 n_out = (size_t)qb_graph_output_count(m->f->graph);
     qb_value *outs = PyMem_Calloc(n_out + 1, sizeof *outs);
-    bool *in_mapped = PyMem_Calloc(n_in + n_out + 1, sizeof *in_mapped), *out_mapped = in_mapped + n_in;
+    bool *in_mapped = PyMem_Calloc(n_in + n_out + 1, sizeof *in_mapped),
+         *out_mapped = in_mapped + n_in;
     PyObject *out = NULL;
     if (!outs || !in_mapped) {
         PyErr_NoMemory();
     } else {
         for (int i = 0; i < n_mapped; i++) in_mapped[i] = true;
-        if (!qb_vmap(m->outer->graph, m->f->graph, m->f->bound, in_mapped, m->size, outs, out_mapped, &err)) error_raise(&err);
-        else out = leave_with(m, out_axes, o, outs, out_mapped);
+        if (!qb_vmap(m->outer->graph, m->f->graph, m->f->bound, in_mapped, m->size, outs,
+                     out_mapped, &err))
+            error_raise(&err);
+        else
+            out = leave_with(m, out_axes, o, outs, out_mapped);
     }
     PyMem_Free(outs);
     PyMem_Free(in_mapped);
@@ -234,7 +273,8 @@ static PyObject *run(Map *m, Transform *t)
 {
     const int n_mapped = m->f->n_inputs;
     Outputs o = {0};
-    PyObject *args = tree_unflatten(m->tree, m->leaves.v), *result = args ? PyObject_CallObject(t->fun, args) : NULL;
+    PyObject *args = tree_unflatten(m->tree, m->leaves.v),
+             *result = args ? PyObject_CallObject(t->fun, args) : NULL;
     const bool ok = result && stage_outputs(m->f, result, &o);
     PyObject *out = stage_close(m->f, ok) ? batch(m, t->out_axes, &o, n_mapped) : NULL;
     Py_XDECREF(args);
@@ -251,8 +291,10 @@ PyObject *vmap_traced(Transform *t, PyObject *const *args, Py_ssize_t n)
     if (tuple && spread("in_axes", t->in_axes, tuple, true, &m.axes)) {
         m.tree = tree_flatten(tuple, &m.leaves);
         const bool ok = m.tree && enter(&m);
-        if (ok) out = run(&m, t);
-        else if (m.f) frame_pop(m.f);
+        if (ok)
+            out = run(&m, t);
+        else if (m.f)
+            frame_pop(m.f);
     }
     Py_XDECREF(tuple);
     Py_XDECREF(m.tree);

@@ -1,10 +1,14 @@
-/* code.c: from a region to a program for the VM. Everything that can be decided before the run is decided here.
+/* code.c: from a region to a program for the VM. Everything that can be decided before the run
+   is decided here.
 
-   Operands. A load of consecutive elements is read where it lies, a store of consecutive elements is computed where it goes, and
-   later instructions read it there. One element, or a row that fits, is expanded to a tile once per run; constants are tiles
-   made with the plan; any other access is an instruction that gathers or scatters a tile.
-   Aliasing. A store may lie over a load of the same region (plan.h: both consecutive, from the same element on). It is computed
-   in place only if nothing reads the load after that instruction; otherwise it is copied out after the last instruction. */
+   Operands. A load of consecutive elements is read where it lies, a store of consecutive
+   elements is computed where it goes, and later instructions read it there. One element, or a
+   row that fits, is expanded to a tile once per run; constants are tiles made with the plan; any
+   other access is an instruction that gathers or scatters a tile.
+
+   Aliasing. A store may lie over a load of the same region (plan.h: both consecutive, from the
+   same element on). It is computed in place only if nothing reads the load after that
+   instruction; otherwise it is copied out after the last instruction. */
 #include "cpu/cpu.h"
 
 enum { LAST = INT32_MAX, CHUNK_NS = 5000, LONG_CHUNK_NS = 40000 };
@@ -15,7 +19,9 @@ int32_t code_base(const qb_plan *p, int32_t slot, int64_t *offset)
 {
     const Slot *s = &p->slots[slot];
     if (s->kind == SLOT_WORK) return *offset += s->offset, BASE_WORK;
-    int32_t first = s->kind == SLOT_INPUT ? 0 : s->kind == SLOT_OUTPUT ? p->n_inputs : p->n_inputs + p->n_outputs;
+    int32_t first = s->kind == SLOT_INPUT    ? 0
+                    : s->kind == SLOT_OUTPUT ? p->n_inputs
+                                             : p->n_inputs + p->n_outputs;
     return BASE_ARRAYS + first + s->index;
 }
 
@@ -39,18 +45,21 @@ static bool overlap(const qb_plan *p, int32_t s, int32_t t)
 typedef struct { /* an instruction, after fusion */
     uint16_t kernel;
     bool dead;
-    uint8_t in, out; /* dtypes */
-    int32_t x[3];    /* values, -1 unused */
+    uint8_t in;   /* dtype of the operands */
+    int32_t x[3]; /* values, -1 unused */
     int64_t i;
 } Line;
-typedef struct { /* a value */
-    int32_t uses;  /* by instructions; a store or a reduction counts twice, so that its value is not fused away */
+/* A value. A store or a reduction counts as two uses, so that its operand is not fused away. A
+   load is early when it must be copied before the first line: a store will overwrite its memory,
+   and another store or a reduction reads the load after that. */
+typedef struct {
+    int32_t uses;
     int32_t last;  /* line that reads it last; LAST: a store or a reduction, after all lines */
     int32_t store; /* computed where this store goes; -1 */
     int32_t reg;   /* -1: none */
     uint8_t dtype;
-    bool early;    /* a load to be copied before the first line, since a store will overwrite its memory */
-    bool ready;    /* ref is valid */
+    bool early;
+    bool ready; /* ref is valid */
     Ref ref;
 } Value;
 typedef struct {
@@ -69,24 +78,29 @@ typedef struct {
 
 /* ---- lines: kernels, fusion, last uses ---- */
 
-static uint16_t kernel_of(const Instr *n)
+/* A square is x * x in either dtype, a product that may be fused. */
+static Line line_of(const Instr *n)
 {
-    return (uint16_t)(n->op == OP_cast ? kernel_cast(n->in, n->out) : kernel_op(n->op, n->in));
+    bool square = n->op == OP_powi && n->i == 2;
+    int kernel = kernel_op(square ? OP_mul : n->op, n->in);
+    if (n->op == OP_cast) kernel = kernel_cast(n->in, n->out);
+    Line l = {.kernel = (uint16_t)kernel, .in = n->in, .x = {n->a, n->b, n->c}, .i = n->i};
+    if (square) l.x[1] = n->a;
+    return l;
 }
 
 static void read_region(Compiler *k)
 {
     const Region *r = k->r;
-    for (int i = 0; i < r->n_loads + r->n_instrs; i++)
-        k->v[i] = (Value){.last = -1, .store = -1, .reg = -1,
-                          .dtype = i < r->n_loads ? r->loads[i].dtype : r->instrs[i - r->n_loads].out};
+    for (int i = 0; i < r->n_loads + r->n_instrs; i++) {
+        k->v[i] = (Value){.last = -1, .store = -1, .reg = -1};
+        k->v[i].dtype = i < r->n_loads ? r->loads[i].dtype : r->instrs[i - r->n_loads].out;
+    }
     for (int i = 0; i < r->n_instrs; i++) {
-        const Instr *n = &r->instrs[i];
-        bool square = n->op == OP_powi && n->i == 2; /* x * x in either dtype: a product that may be fused */
-        k->lines[i] = (Line){kernel_of(n), false, n->in, n->out, {n->a, square ? n->a : n->b, n->c}, n->i};
-        if (square) k->lines[i].kernel = (uint16_t)kernel_op(OP_mul, n->in);
+        Line *l = &k->lines[i];
+        *l = line_of(&r->instrs[i]);
         for (int j = 0; j < 3; j++)
-            if (k->lines[i].x[j] >= 0) k->v[k->lines[i].x[j]].uses++;
+            if (l->x[j] >= 0) k->v[l->x[j]].uses++;
     }
     for (int i = 0; i < r->n_stores; i++) k->v[r->stores[i].value].uses += 2;
     for (int i = 0; i < r->n_reduces; i++) k->v[r->reduces[i].value].uses += 2;
@@ -99,19 +113,21 @@ static Line *product(Compiler *k, int32_t v, uint8_t dtype)
     return l && k->v[v].uses == 1 && l->kernel == kernel_op(OP_mul, dtype) ? l : NULL;
 }
 
-/* A product that feeds one sum or difference becomes one instruction with it; both roundings stay. */
+/* A product that feeds one sum or difference becomes one line with it; both roundings stay. */
 static void fuse(Compiler *k)
 {
     for (int i = 0; i < k->r->n_instrs; i++) {
         Line *l = &k->lines[i];
-        bool add = l->kernel == kernel_op(OP_add, l->in), sub = l->kernel == kernel_op(OP_sub, l->in);
-        if (!add && !sub) continue;
-        Line *left = product(k, l->x[0], l->in), *right = left ? NULL : product(k, l->x[1], l->in), *m = left ? left : right;
+        bool add = l->kernel == kernel_op(OP_add, l->in);
+        if (!add && l->kernel != kernel_op(OP_sub, l->in)) continue;
+        Line *left = product(k, l->x[0], l->in), *m = left ? left : product(k, l->x[1], l->in);
         if (!m) continue;
-        int32_t other = left ? l->x[1] : l->x[0];
         int fused = add ? FUSED_MUL_ADD : left ? FUSED_MUL_SUB : FUSED_SUB_MUL;
+        l->kernel = (uint16_t)kernel_fused(fused, l->in);
+        l->x[2] = left ? l->x[1] : l->x[0];
+        l->x[0] = m->x[0];
+        l->x[1] = m->x[1];
         m->dead = true;
-        *l = (Line){(uint16_t)kernel_fused(fused, l->in), false, l->in, l->out, {m->x[0], m->x[1], other}, 0};
     }
 }
 
@@ -132,9 +148,12 @@ static bool in_place(const Compiler *k, const Store *s, int64_t *period)
     const Region *r = k->r;
     int32_t line = s->value - r->n_loads;
     if (shape_form(r, &s->at, period) != AT_FLAT || k->v[s->value].store >= 0) return false;
-    if (line < 0 && (r->loads[s->value].splat || shape_form(r, &r->loads[s->value].at, period) != AT_STRIDED)) return false;
+    if (line < 0 &&
+        (r->loads[s->value].splat || shape_form(r, &r->loads[s->value].at, period) != AT_STRIDED))
+        return false;
     for (int i = 0; i < r->n_loads; i++) {
-        if (r->loads[i].splat || k->v[i].early || !overlap(k->p, r->loads[i].at.slot, s->at.slot)) continue;
+        if (r->loads[i].splat || k->v[i].early || !overlap(k->p, r->loads[i].at.slot, s->at.slot))
+            continue;
         bool same = type_elem(r->loads[i].dtype) == type_elem(k->v[s->value].dtype);
         if (line < 0 || k->v[i].last > line || !same) return false;
     }
@@ -152,7 +171,10 @@ static void place_stores(Compiler *k)
         if (in_place(k, &r->stores[s], &period)) k->v[r->stores[s].value].store = s;
 }
 
-static Ref thread_ref(const Compiler *k, int64_t index) { return (Ref){BASE_THREAD, 0, index * k->stride}; }
+static Ref thread_ref(const Compiler *k, int64_t index)
+{
+    return (Ref){BASE_THREAD, 0, index * k->stride};
+}
 
 static void take_register(Compiler *k, Value *v)
 {
@@ -213,11 +235,13 @@ static bool fetch(Compiler *k, int32_t i)
     case READ_ROW: v->ref = ref_memory(k->p, &l->at, elem, false); break;
     case READ_REPEAT:
         v->ref = thread_ref(k, k->c->n_repeats);
-        k->c->repeats[k->c->n_repeats++] = (Repeat){ref_memory(k->p, &l->at, elem, false), v->ref.offset, period, elem};
+        k->c->repeats[k->c->n_repeats++] =
+            (Repeat){ref_memory(k->p, &l->at, elem, false), v->ref.offset, period, elem};
         break;
     case READ_MOVE:
         take_register(k, v);
-        emit(k, INS_LOAD, move_for(k, &l->at, 0, k->r->rank, elem), v->ref, ref_memory(k->p, &l->at, elem, false), (Ref){0}, (Ref){0});
+        emit(k, INS_LOAD, move_for(k, &l->at, 0, k->r->rank, elem), v->ref,
+             ref_memory(k->p, &l->at, elem, false), (Ref){0}, (Ref){0});
         k->cost += 0.3;
         break;
     }
@@ -238,8 +262,8 @@ static double cost_of(const Line *l)
     return op_table[op].ulp > 0 || op == OP_fmod ? 1.0 : 0.1;
 }
 
-/* A result may take the register of an operand that is read here for the last time: kernels go element by element. That holds
-   for elements of one size only. */
+/* A result may take the register of an operand that is read here for the last time: kernels go
+   element by element. That holds for elements of one size only. */
 static bool compile_line(Compiler *k, int32_t i)
 {
     Line *l = &k->lines[i];
@@ -272,8 +296,12 @@ static bool compile_stores(Compiler *k)
         if (!fetch_any(k, t->value)) return false;
         if (v->store == s) continue;
         Ref o = ref_memory(k->p, &t->at, elem, flat);
-        if (flat) emit(k, (uint16_t)kernel_op(OP_stop_gradient, v->dtype), 0, o, v->ref, (Ref){0}, (Ref){0});
-        else emit(k, INS_STORE, move_for(k, &t->at, 0, k->r->rank, elem), o, v->ref, (Ref){0}, (Ref){0});
+        if (flat)
+            emit(k, (uint16_t)kernel_op(OP_stop_gradient, v->dtype), 0, o, v->ref, (Ref){0},
+                 (Ref){0});
+        else
+            emit(k, INS_STORE, move_for(k, &t->at, 0, k->r->rank, elem), o, v->ref, (Ref){0},
+                 (Ref){0});
         k->cost += flat ? 0.1 : 0.3;
     }
     return true;
@@ -290,13 +318,16 @@ static bool compile_reduces(Compiler *k)
         const Value *v = &k->v[n->value];
         if (!fetch_any(k, n->value)) return false;
         Fold *f = &c->folds[c->n_folds++];
-        *f = (Fold){.dtype = v->dtype, .x = v->ref, .at = ref_memory(k->p, &n->at, type_elem(v->dtype), false)};
+        *f = (Fold){.dtype = v->dtype, .x = v->ref};
+        f->at = ref_memory(k->p, &n->at, type_elem(v->dtype), false);
         f->kind = n->op == OP_max ? REDUCE_MAX : n->op == OP_min ? REDUCE_MIN : REDUCE_SUM;
         f->count = n->op != OP_mean ? 0 : leading ? c->height : c->w;
-        move_make(&f->move, leading ? r->rank - r->split : r->split, r->dims + (leading ? r->split : 0),
-                  n->at.stride + (leading ? r->split : 0), type_elem(v->dtype));
+        move_make(&f->move, leading ? r->rank - r->split : r->split,
+                  r->dims + (leading ? r->split : 0), n->at.stride + (leading ? r->split : 0),
+                  type_elem(v->dtype));
         f->parts = c->parts_bytes;
-        if (c->shape != SHAPE_FLAT && c->blocks > 1) c->parts_bytes += round64(c->blocks * c->width * (int64_t)sizeof(double));
+        if (c->shape != SHAPE_FLAT && c->blocks > 1)
+            c->parts_bytes += round64(c->blocks * c->width * (int64_t)sizeof(double));
         f->lanes = c->thread_bytes; /* after the registers, which are counted at the end */
         if (leading) c->thread_bytes += round64(SUM_LANES * columns * (int64_t)sizeof(double));
         k->cost += 0.15;
@@ -308,11 +339,12 @@ static bool compile_reduces(Compiler *k)
 static void set_chunk(Compiler *k)
 {
     Code *c = k->c;
-    double total = k->cost * (double)c->size + 4.0 * c->n_ins * (double)((c->size + c->tile - 1) / c->tile);
-    double chunk = total / 64 < CHUNK_NS ? CHUNK_NS : total / 64 > LONG_CHUNK_NS ? LONG_CHUNK_NS : total / 64;
-    c->chunk = c->units;
-    if (total < 2 * CHUNK_NS) return;
-    c->chunk = (int64_t)((double)c->units * (chunk / total)) + 1;
+    double tiles = (double)((c->size + c->tile - 1) / c->tile);
+    double total = k->cost * (double)c->size + 4.0 * c->n_ins * tiles;
+    double chunk = total / 64;
+    if (chunk < CHUNK_NS) chunk = CHUNK_NS;
+    if (chunk > LONG_CHUNK_NS) chunk = LONG_CHUNK_NS;
+    c->chunk = total < 2 * CHUNK_NS ? c->units : (int64_t)((double)c->units * (chunk / total)) + 1;
 }
 
 static bool compile(Compiler *k)
@@ -324,7 +356,8 @@ static bool compile(Compiler *k)
     find_last_uses(k);
     place_stores(k);
     int64_t period;
-    for (int i = 0; i < r->n_loads; i++) k->n_kept += !r->loads[i].splat && reading(k, i, &period) == READ_REPEAT;
+    for (int i = 0; i < r->n_loads; i++)
+        k->n_kept += !r->loads[i].splat && reading(k, i, &period) == READ_REPEAT;
     for (int i = 0; i < r->n_loads; i++)
         if (k->v[i].early && !fetch(k, i)) return false;
     for (int i = 0; i < r->n_instrs; i++)
@@ -336,17 +369,19 @@ static bool compile(Compiler *k)
     return true;
 }
 
-bool code_compile(Code *c, const qb_plan *p, const Region *r, TileSet *tiles, Arena *keep, qb_error *err)
+bool code_compile(Code *c, const qb_plan *p, const Region *r, TileSet *tiles, Arena *keep,
+                  qb_error *err)
 {
     Arena notes = {0};
-    size_t values = (size_t)(r->n_loads + r->n_instrs), ends = (size_t)(r->n_stores + r->n_reduces);
+    size_t values = (size_t)(r->n_loads + r->n_instrs), moves = (size_t)(r->n_loads + r->n_stores);
     *c = (Code){0};
     shape_cut(c, r);
-    Compiler k = {.c = c, .p = p, .r = r, .tiles = tiles, .err = err, .stride = round64(c->tile * 8)};
-    c->ins = arena_alloc(keep, (values + ends) * sizeof *c->ins);
+    Compiler k = {
+        .c = c, .p = p, .r = r, .tiles = tiles, .err = err, .stride = round64(c->tile * 8)};
+    c->ins = arena_alloc(keep, (moves + (size_t)r->n_instrs) * sizeof *c->ins);
     c->repeats = arena_alloc(keep, (size_t)r->n_loads * sizeof *c->repeats);
     c->folds = arena_alloc(keep, (size_t)r->n_reduces * sizeof *c->folds);
-    c->moves = arena_alloc(keep, (values + ends) * sizeof *c->moves);
+    c->moves = arena_alloc(keep, moves * sizeof *c->moves);
     k.v = arena_alloc(&notes, values * sizeof *k.v);
     k.lines = arena_alloc(&notes, (size_t)r->n_instrs * sizeof *k.lines);
     k.free_regs = arena_alloc(&notes, values * sizeof *k.free_regs);

@@ -1,23 +1,30 @@
-/* cpu.c: the CPU target. prepare compiles every region and plans every product; run goes through the steps with one workspace.
+/* cpu.c: the CPU target. prepare compiles every region and plans every product; run goes through
+   the steps with one workspace.
 
-   A plan keeps one workspace between runs. A run takes it with one atomic exchange; a second run at the same time makes its own
-   and frees it. A plan that is small and has nothing to share runs on the stack: one eager op allocates nothing here. A step runs
-   on several threads where it is worth several microseconds; what a thread does is then the same, only less of it. */
+   A plan keeps one workspace between runs. A run takes it with one atomic exchange; a second run
+   at the same time makes its own and frees it. A plan that is small and has nothing to share
+   runs on the stack: one eager op allocates nothing here. A step runs on several threads where
+   it is worth several microseconds; what a thread does is then the same, only less of it. */
 #include "cpu/cpu.h"
 
-enum { STACK_BYTES = 4096, LINE = 64 };
+enum { STACK_BYTES = 16384, LINE = 64 };
 
 typedef struct {
     bool is_region;
-    union { Code code; ProductCode product; };
+    union {
+        Code code;
+        ProductCode product;
+    };
 } Exe;
 
+/* helpers: for each thread from 1 on a line with the epoch that it has begun, its bases and its
+   memory. The epoch counts shared steps, so a thread knows whether it has begun this one. */
 typedef struct {
     int threads;
-    int64_t epoch;  /* counts shared regions, so that a thread knows whether it has begun this one */
-    char **base;    /* of thread 0 */
-    char *pack;     /* packed B of a product */
-    char *helpers;  /* of each thread from 1 on: a line with the epoch it has begun, its bases, its memory */
+    int64_t epoch;
+    char **base; /* of thread 0 */
+    char *pack;  /* packed B of a product */
+    char *helpers;
     int64_t stride; /* bytes of a helper */
     void *memory;
 } Workspace;
@@ -88,7 +95,8 @@ static bool prepare(qb_plan *p, const qb_options *options, qb_error *err)
 /* Bytes that one thread needs for all; -1 when they overflow. */
 static int64_t workspace_bytes(const Exec *x)
 {
-    int64_t n = x->table_bytes, parts[] = {x->work_bytes, x->parts_bytes, x->pack_bytes, x->thread_bytes};
+    int64_t n = x->table_bytes,
+            parts[] = {x->work_bytes, x->parts_bytes, x->pack_bytes, x->thread_bytes};
     for (int i = 0; i < 4; i++)
         if (__builtin_add_overflow(n, parts[i], &n)) return -1;
     return n;
@@ -96,7 +104,10 @@ static int64_t workspace_bytes(const Exec *x)
 
 static void workspace_open(Workspace *w, const qb_plan *p, const Exec *x, char *at, int threads)
 {
-    *w = (Workspace){.threads = threads, .base = (char **)at, .memory = at, .stride = LINE + x->table_bytes + x->thread_bytes};
+    *w = (Workspace){.threads = threads,
+                     .base = (char **)at,
+                     .memory = at,
+                     .stride = LINE + x->table_bytes + x->thread_bytes};
     w->base[BASE_WORK] = at += x->table_bytes;
     w->base[BASE_PARTS] = at += x->work_bytes;
     w->pack = at += x->parts_bytes;
@@ -110,7 +121,8 @@ static void workspace_open(Workspace *w, const qb_plan *p, const Exec *x, char *
 static Workspace *workspace_new(const qb_plan *p, const Exec *x, int threads, qb_error *err)
 {
     int64_t one = workspace_bytes(x), helpers, total;
-    bool fits = one >= 0 && mem_mul(LINE + x->table_bytes + x->thread_bytes, threads - 1, &helpers) &&
+    bool fits = one >= 0 &&
+                mem_mul(LINE + x->table_bytes + x->thread_bytes, threads - 1, &helpers) &&
                 !__builtin_add_overflow(one, helpers, &total);
     Workspace *w = mem_alloc(sizeof *w);
     char *memory = fits && w ? mem_alloc((size_t)total) : NULL;
@@ -155,7 +167,8 @@ typedef struct { /* a step on several threads */
     int64_t batch; /* of a product whose products run one after the other; else -1 */
 } Shared;
 
-/* The bases of a thread. Helpers get theirs, and their expanded rows, when they first come to a step. */
+/* The bases of a thread. Helpers get theirs, and their expanded rows, when they first come to a
+   step. */
 static char **bases_of(const Shared *s, int thread)
 {
     if (thread == 0) return s->w->base;
@@ -185,7 +198,8 @@ static void run_region(const Exec *x, const Exe *e, const Isa *isa, Workspace *w
         vm_run(c, isa, w->base, 0, c->units);
     } else {
         w->epoch++;
-        pool_run_on(region_task, &(Shared){x, e, isa, w, -1}, (c->units + c->chunk - 1) / c->chunk, w->threads);
+        pool_run_on(region_task, &(Shared){x, e, isa, w, -1}, (c->units + c->chunk - 1) / c->chunk,
+                    w->threads);
     }
     vm_finish(c, isa, w->base);
 }
@@ -207,19 +221,23 @@ static void run_product(const Exec *x, const Exe *e, const Isa *isa, Workspace *
     for (int64_t i = 0; i < rounds; i++) {
         if (m->form != BATCH_SPREAD) product_pack(m, isa, w->base, w->pack, i);
         w->epoch++;
-        pool_run_on(product_task, &(Shared){x, e, isa, w, m->form == BATCH_SERIAL ? i : -1}, m->tasks, w->threads);
+        pool_run_on(product_task, &(Shared){x, e, isa, w, m->form == BATCH_SERIAL ? i : -1},
+                    m->tasks, w->threads);
     }
 }
 
-static void run_steps(const qb_plan *p, const Exec *x, Workspace *w, const void *const *in, void *const *out)
+static void run_steps(const qb_plan *p, const Exec *x, Workspace *w, const void *const *in,
+                      void *const *out)
 {
     const Isa *isa = isa_now();
     char **arrays = w->base + BASE_ARRAYS;
     if (p->n_inputs) memcpy(arrays, in, (size_t)p->n_inputs * sizeof *arrays);
     if (p->n_outputs) memcpy(arrays + p->n_inputs, out, (size_t)p->n_outputs * sizeof *arrays);
     for (const Exe *e = x->exes, *end = e + x->n; e < end; e++)
-        if (e->is_region) run_region(x, e, isa, w);
-        else run_product(x, e, isa, w);
+        if (e->is_region)
+            run_region(x, e, isa, w);
+        else
+            run_product(x, e, isa, w);
 }
 
 static bool run(qb_plan *p, const void *const *in, void *const *out, qb_error *err)

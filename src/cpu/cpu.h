@@ -75,7 +75,7 @@ bool tiles_fill(const TileSet *t, char **out, qb_error *err);                 /*
 void tiles_free(TileSet *t);
 
 /* ---- code.c: a region compiled. No pointers: an operand is a base, an offset and a scale ---- */
-enum { TILE = 256, TILE_BYTES = TILE * 8 }; /* elements of a register; more leave the L1 cache, fewer pay for dispatch */
+enum { TILE = 256 }; /* elements of a register; more of them leave the L1 cache, fewer pay for dispatch */
 /* base addresses of a run: registers of the thread, block results, workspace, constants as tiles, then the arrays:
    inputs, outputs, constants of the plan */
 enum { BASE_THREAD, BASE_PARTS, BASE_WORK, BASE_TILES, BASE_ARRAYS };

@@ -1,8 +1,10 @@
-/* kernels.c: the vector kernels. Compiled once per ISA level (-DISA=v3 -march=...), each time into one table.
+/* kernels.c: the vector kernels. Compiled once per ISA level (-DISA=v3 -march=...), each time
+   into one table.
 
-   The loops are scalar C over the texts of ops.h, scalar.h and vmath.h; the compiler vectorises them, and a written
-   q_fma becomes a vector fma. One operation sequence, so every level gives the same bits. A float32 function is the
-   float64 one, rounded; + - * / and sqrt are native, which is the same. */
+   The loops are scalar C over the texts of ops.h, scalar.h and vmath.h; the compiler vectorises
+   them, and a written q_fma becomes a vector fma. One operation sequence, so every level gives
+   the same bits. A float32 function is the float64 one, rounded; + - * / and sqrt are native,
+   which is the same. */
 #include "cpu/cpu.h"
 #include "scalar.h"
 #include "vmath.h"
@@ -44,6 +46,7 @@ enum { GROUP = 8 };
 #undef FOR_B
 #undef FLOATING
 
+/* clang-format off */
 /* ---- casts: to bool, nonzero and NaN are true ---- */
 #define CAST(from, From, to, To, value)                                                                                         \
     static void from##_to_##to(void *o, const void *a, const void *b, const void *c, int64_t i, int64_t n)                      \
@@ -91,3 +94,4 @@ KernelFn *const PASTE(kernels, ISA)[KERNEL_COUNT] = {
     FUSED_ROW(FUSED_MUL_SUB, mul_sub),
     FUSED_ROW(FUSED_SUB_MUL, sub_mul),
 };
+/* clang-format on */

@@ -1,6 +1,7 @@
-/* move.c: tiles between strided memory and contiguous registers: broadcasts, transposes and slices on the way in, parts of a
-   larger array on the way out. A Move is the access of one load or store with the dims merged that its strides allow, so the
-   inner run is as long as can be: one memcpy for a run of stride 1, one value repeated for stride 0, a loop otherwise. */
+/* move.c: tiles between strided memory and contiguous registers: broadcasts, transposes and
+   slices on the way in, parts of a larger array on the way out. A Move is the access of one load
+   or store with the dims merged that its strides allow, so the inner run is as long as can be:
+   one memcpy for a run of stride 1, one value repeated for stride 0, a loop otherwise. */
 #include "cpu/cpu.h"
 
 void move_make(Move *k, int rank, const int64_t *dims, const int64_t *stride, int64_t elem)
@@ -24,6 +25,7 @@ typedef uint32_t __attribute__((may_alias)) Word4;
 typedef uint8_t Word1;
 
 /* ---- runs of n elements: `step` bytes apart in memory, side by side in a register ---- */
+/* clang-format off */
 #define RUNS(T)                                                                                                                 \
     static void load_##T(char *o, const char *x, int64_t step, int64_t n)                                                       \
     {                                                                                                                           \
@@ -43,16 +45,27 @@ typedef uint8_t Word1;
             for (int64_t i = 0; i < w; i++) out[i] = v;                                                                         \
         }                                                                                                                       \
     }
+/* clang-format on */
 RUNS(Word8)
 RUNS(Word4)
 RUNS(Word1)
 #undef RUNS
 
 typedef void Run(char *o, const char *x, int64_t step, int64_t n);
-typedef void Spread(char *o, const char *x, int64_t step, int64_t rows, int64_t w); /* rows of w times one value */
-static Run *loader(int64_t elem) { return elem == 8 ? load_Word8 : elem == 4 ? load_Word4 : load_Word1; }
-static Run *storer(int64_t elem) { return elem == 8 ? store_Word8 : elem == 4 ? store_Word4 : store_Word1; }
-static Spread *spreader(int64_t elem) { return elem == 8 ? spread_Word8 : elem == 4 ? spread_Word4 : spread_Word1; }
+typedef void Spread(char *o, const char *x, int64_t step, int64_t rows,
+                    int64_t w); /* rows of w times one value */
+static Run *loader(int64_t elem)
+{
+    return elem == 8 ? load_Word8 : elem == 4 ? load_Word4 : load_Word1;
+}
+static Run *storer(int64_t elem)
+{
+    return elem == 8 ? store_Word8 : elem == 4 ? store_Word4 : store_Word1;
+}
+static Spread *spreader(int64_t elem)
+{
+    return elem == 8 ? spread_Word8 : elem == 4 ? spread_Word4 : spread_Word1;
+}
 
 /* ---- the position ---- */
 typedef struct {
@@ -83,7 +96,8 @@ static void advance(Position *p, const Move *k, int64_t n)
     }
 }
 
-/* One value per run, repeated: whole runs of a column go together, since a call for each took as long as its stores. */
+/* One value per run, repeated: whole runs of a column go together, since a call for each took as
+   long as its stores. */
 static void load_repeated(const Move *k, char *o, const char *x, int64_t e, int64_t n)
 {
     int last = k->rank - 1;
@@ -124,8 +138,10 @@ void move_load(const Move *k, void *reg, const void *memory, int64_t e, int64_t 
     while (n > 0) {
         int64_t m = last - p.at[k->rank - 1];
         if (m > n) m = n;
-        if (step == k->elem) memcpy(o, x + p.offset, (size_t)(m * k->elem));
-        else run(o, x + p.offset, step, m);
+        if (step == k->elem)
+            memcpy(o, x + p.offset, (size_t)(m * k->elem));
+        else
+            run(o, x + p.offset, step, m);
         advance(&p, k, m);
         o += m * k->elem;
         n -= m;
@@ -143,15 +159,18 @@ void move_store(const Move *k, void *memory, const void *reg, int64_t e, int64_t
     while (n > 0) {
         int64_t m = last - p.at[k->rank - 1];
         if (m > n) m = n;
-        if (step == k->elem) memcpy(o + p.offset, x, (size_t)(m * k->elem));
-        else run(o + p.offset, x, step, m);
+        if (step == k->elem)
+            memcpy(o + p.offset, x, (size_t)(m * k->elem));
+        else
+            run(o + p.offset, x, step, m);
         advance(&p, k, m);
         x += m * k->elem;
         n -= m;
     }
 }
 
-/* total elements of o: the period elements of x, again and again. x may be any memory; o is written once. */
+/* total elements of o: the period elements of x, again and again. x may be any memory; o is
+   written once. */
 void move_repeat(void *o, const void *x, int64_t period, int64_t total, int64_t elem)
 {
     char *out = o;
@@ -161,5 +180,7 @@ void move_repeat(void *o, const void *x, int64_t period, int64_t total, int64_t 
     }
     int64_t have = period < total ? period : total;
     memcpy(out, x, (size_t)(have * elem));
-    for (; have < total; have *= 2) memcpy(out + have * elem, out, (size_t)((have < total - have ? have : total - have) * elem));
+    for (; have < total; have *= 2)
+        memcpy(out + have * elem, out,
+               (size_t)((have < total - have ? have : total - have) * elem));
 }

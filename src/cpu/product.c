@@ -1,8 +1,10 @@
-/* product.c: matmul steps: which pieces of work they fall into, and where the matrices of a piece are.
+/* product.c: matmul steps: which pieces of work they fall into, and where the matrices of a
+   piece are.
 
-   A piece is some rows of one part of one product of the batch. All products share one packed B where the batch repeats B;
-   else B is packed per product, and either the rows of one product are shared by the threads (large products) or the products
-   are (many small ones, each thread packing for itself). No choice changes a bit: an element is one chain whatever is around it. */
+   A piece is some rows of one part of one product of the batch. All products share one packed B
+   where the batch repeats B; else B is packed per product, and either the rows of one product
+   are shared by the threads (large products) or the products are (many small ones, each thread
+   packing for itself). No choice changes a bit: an element is one chain whatever is around it. */
 #include "cpu/cpu.h"
 
 enum { PIECE_NS = 10000, LARGE_NS = 100000 };
@@ -16,8 +18,15 @@ static Ref ref_matrix(const qb_plan *p, const Mat *m, int64_t elem)
 
 static void job_sizes(GemmJob *g, const MatMul *m, const MatPart *part)
 {
-    *g = (GemmJob){.m = part->m, .n = m->n, .k = m->k, .a_row = part->a.row, .a_col = part->a.col, .b_row = m->b.row,
-                   .b_col = m->b.col, .c_row = part->c.row, .dtype = m->dtype};
+    *g = (GemmJob){.m = part->m,
+                   .n = m->n,
+                   .k = m->k,
+                   .a_row = part->a.row,
+                   .a_col = part->a.col,
+                   .b_row = m->b.row,
+                   .b_col = m->b.col,
+                   .c_row = part->c.row,
+                   .dtype = m->dtype};
 }
 
 /* Is B the same in every product? */
@@ -59,19 +68,24 @@ bool product_compile(ProductCode *o, const qb_plan *p, const MatMul *m, Arena *k
         const MatPart *part = &m->parts[i];
         job_sizes(&g, m, part);
         int64_t grain = gemm_plan_grain(&g), step = (per_task(row_ns) + grain - 1) / grain * grain;
-        o->parts[i] = (Piece){ref_matrix(p, &part->a, elem), ref_matrix(p, &part->c, elem), step, (part->m + step - 1) / step};
+        o->parts[i] = (Piece){ref_matrix(p, &part->a, elem), ref_matrix(p, &part->c, elem), step,
+                              (part->m + step - 1) / step};
         o->pieces += o->parts[i].pieces;
     }
     if (one_ns * (double)o->batch < 2 * PIECE_NS) return o->tasks = 1, true;
     o->spread = per_task(one_ns);
-    if (o->form == BATCH_SHARED) o->tasks = o->batch * o->pieces;
-    else if (o->form == BATCH_SERIAL) o->tasks = o->pieces;
-    else o->tasks = (o->batch + o->spread - 1) / o->spread, o->thread_bytes = packed;
+    if (o->form == BATCH_SHARED)
+        o->tasks = o->batch * o->pieces;
+    else if (o->form == BATCH_SERIAL)
+        o->tasks = o->pieces;
+    else
+        o->tasks = (o->batch + o->spread - 1) / o->spread, o->thread_bytes = packed;
     return true;
 }
 
 /* ---- where the matrices of product i of the batch are ---- */
-static char *at(const ProductCode *o, char *const *base, const Ref *x, const int64_t *batch, int64_t i)
+static char *at(const ProductCode *o, char *const *base, const Ref *x, const int64_t *batch,
+                int64_t i)
 {
     int64_t offset = 0;
     for (int d = o->m->rank - 1; d >= 0 && i; d--) {
@@ -82,7 +96,8 @@ static char *at(const ProductCode *o, char *const *base, const Ref *x, const int
     return base[x->base] + x->offset + offset * o->elem;
 }
 
-static void open_job(GemmJob *g, const ProductCode *o, char *const *base, char *pack, int64_t part, int64_t i)
+static void open_job(GemmJob *g, const ProductCode *o, char *const *base, char *pack, int64_t part,
+                     int64_t i)
 {
     const MatMul *m = o->m;
     const Piece *s = &o->parts[part];
@@ -120,7 +135,8 @@ void product_alone(const ProductCode *o, const Isa *isa, char *const *base, char
 }
 
 /* A task of the pool. batch: the product that is running, of BATCH_SERIAL. */
-void product_run(const ProductCode *o, const Isa *isa, char *const *base, char *pack, int64_t batch, int64_t task)
+void product_run(const ProductCode *o, const Isa *isa, char *const *base, char *pack, int64_t batch,
+                 int64_t task)
 {
     if (o->form == BATCH_SPREAD) {
         int64_t i = task * o->spread, end = i + o->spread < o->batch ? i + o->spread : o->batch;
@@ -130,7 +146,8 @@ void product_run(const ProductCode *o, const Isa *isa, char *const *base, char *
         }
         return;
     }
-    int64_t i = batch >= 0 ? batch : task / o->pieces, piece = batch >= 0 ? task : task % o->pieces, part = 0;
+    int64_t i = batch >= 0 ? batch : task / o->pieces, piece = batch >= 0 ? task : task % o->pieces,
+            part = 0;
     for (; piece >= o->parts[part].pieces; part++) piece -= o->parts[part].pieces;
     GemmJob g;
     open_job(&g, o, base, pack, part, i);

@@ -1,8 +1,10 @@
-/* random.c: the SplitMix64 streams of quabla.h (Steele, Lea, Flood 2014). Output i depends on the key and i alone, so samples are
-   made a tile at a time with the vector kernels, by several threads, and are the same whatever the tile, ISA or thread.
+/* random.c: the SplitMix64 streams of quabla.h (Steele, Lea, Flood 2014). Output i depends on
+   the key and i alone, so samples are made a tile at a time with the vector kernels, by several
+   threads, and are the same whatever the tile, ISA or thread.
 
-   uniform: u_i is the top 53 bits of output i, times 2^-53. normal: one sample per pair of outputs by Box-Muller,
-   sqrt(-2 ln u_2i) cos(2 pi u_2i+1), with 2^-54 for a u of 0. All is float64; a float32 sample is the rounded one. */
+   uniform: u_i is the top 53 bits of output i, times 2^-53. normal: one sample per pair of
+   outputs by Box-Muller, sqrt(-2 ln u_2i) cos(2 pi u_2i+1), with 2^-54 for a u of 0. All is
+   float64; a float32 sample is the rounded one. */
 #include "cpu/cpu.h"
 #include "scalar.h"
 
@@ -16,7 +18,10 @@ uint64_t qb_random_bits(uint64_t key, uint64_t i)
     return z ^ (z >> 31);
 }
 
-static double unit(uint64_t key, uint64_t i) { return (double)(int64_t)(qb_random_bits(key, i) >> 11) * 0x1p-53; }
+static double unit(uint64_t key, uint64_t i)
+{
+    return (double)(int64_t)(qb_random_bits(key, i) >> 11) * 0x1p-53;
+}
 
 typedef struct {
     uint64_t key;
@@ -29,8 +34,10 @@ typedef struct {
 
 static void put(const Samples *s, int64_t i, const double *x, int64_t n)
 {
-    if (s->dtype == QB_F32) s->isa->kernels[kernel_cast(QB_F64, QB_F32)]((float *)s->out + i, x, NULL, NULL, 0, n);
-    else memcpy((double *)s->out + i, x, (size_t)n * sizeof *x);
+    if (s->dtype == QB_F32)
+        s->isa->kernels[kernel_cast(QB_F64, QB_F32)]((float *)s->out + i, x, NULL, NULL, 0, n);
+    else
+        memcpy((double *)s->out + i, x, (size_t)n * sizeof *x);
 }
 
 /* The largest sample below hi: rounding must not reach it. */
@@ -62,7 +69,7 @@ static void uniform_tile(const Samples *s, int64_t i, int64_t n)
 
 static void normal_tile(const Samples *s, int64_t i, int64_t n)
 {
-    double u[TILE], v[TILE], c[TILE];
+    double u[TILE] = {0}, v[TILE] = {0}, c[TILE];
     KernelFn *const *kernels = s->isa->kernels;
     for (int64_t k = 0; k < n; k++) {
         double first = unit(s->key, 2 * (uint64_t)(i + k));
@@ -83,8 +90,14 @@ static void share(const Samples *s, int64_t task, void (*tile)(const Samples *, 
     for (; i < end; i += TILE) tile(s, i, end - i < TILE ? end - i : TILE);
 }
 
-static void uniform_share(void *arg, int64_t task, int thread) { (void)thread, share(arg, task, uniform_tile); }
-static void normal_share(void *arg, int64_t task, int thread) { (void)thread, share(arg, task, normal_tile); }
+static void uniform_share(void *arg, int64_t task, int thread)
+{
+    (void)thread, share(arg, task, uniform_tile);
+}
+static void normal_share(void *arg, int64_t task, int thread)
+{
+    (void)thread, share(arg, task, normal_tile);
+}
 
 void qb_random_uniform(uint64_t key, int64_t n, double lo, double hi, int dtype, void *out)
 {

@@ -1,11 +1,13 @@
-/* reduce.c: sums, maxima and minima in the order contract of plan.h. Compiled once per ISA level (-DISA=v3 -march=...).
+/* reduce.c: sums, maxima and minima in the order contract of plan.h. Compiled once per ISA level
+   (-DISA=v3 -march=...).
 
-   The eight lanes of a block are one vector register on one level, two or four on another, and the same additions. A plain array
-   of lanes was tried first: the compiler did not keep it in registers, and it ran 2-4 times slower. The functions are written
-   once, over a load (float64, or float32 widened), which is a constant argument that the compiler inlines.
+   The eight lanes of a block are one vector register on one level, two or four on another, and
+   the same additions. A plain array of lanes was tried first: the compiler did not keep it in
+   registers, and it ran 2-4 times slower. The functions are written once, over a load (float64,
+   or float32 widened), which is a constant argument that the compiler inlines.
 
-   Maxima and minima are exact, so any order will do. They compare integer keys that sort as the numbers do, with -0 below +0
-   and every NaN at the end that wins. */
+   Maxima and minima are exact, so any order will do. They compare integer keys that sort as the
+   numbers do, with -0 below +0 and every NaN at the end that wins. */
 #include "cpu/cpu.h"
 #include "scalar.h"
 #if defined(__AVX512F__)
@@ -37,9 +39,13 @@ INLINE V mask1_f32(M m, const void *x, int64_t k) { return load_f32_m(m, (const 
 
 /* ---- sums along a row: the lanes are elements of SET vectors ---- */
 
-/* What a group of fewer than 8 elements adds to each lane. A masked load gives +0.0 where there is no element; with the sign bit
-   of `none` that is -0.0, which changes nothing. */
-typedef struct { M mask[SET]; V none[SET]; int64_t n; } Rest;
+/* What a group of fewer than 8 elements adds to each lane. A masked load gives +0.0 where there
+   is no element; with the sign bit of `none` that is -0.0, which changes nothing. */
+typedef struct {
+    V none[SET];
+    M mask[SET];
+    int64_t n;
+} Rest;
 
 INLINE void rest_of(Rest *r, int64_t n)
 {
@@ -55,17 +61,18 @@ INLINE void rest_of(Rest *r, int64_t n)
 }
 
 /* Adds to the lanes n elements from x[k] on, whole groups, then the rest. */
-INLINE void lanes_of(V lane[SET], const void *x, int64_t k, int64_t n, const Rest *r, Load1 *load1, LoadMask *mask1)
+INLINE void lanes_of(V lane[SET], const void *x, int64_t k, int64_t n, const Rest *r, Load1 *load1,
+                     LoadMask *mask1)
 {
     UNROLL
     for (int i = 0; i < SET; i++) lane[i] = splat(-0.0);
-    for (int64_t end = k + n - r->n; k < end; k += SUM_LANES)
-        UNROLL
-        for (int i = 0; i < SET; i++) lane[i] += load1(x, k + i * LANES);
+    for (int64_t end = k + n - r->n; k < end; k += SUM_LANES) UNROLL
+    for (int i = 0; i < SET; i++) lane[i] += load1(x, k + i * LANES);
     if (!r->n) return;
     UNROLL
     for (int i = 0; i < SET; i++) {
-        int64_t at = i * LANES < r->n ? k + i * LANES : k; /* an empty mask reads nothing, wherever it points */
+        int64_t at = i * LANES < r->n ? k + i * LANES
+                                      : k; /* an empty mask reads nothing, wherever it points */
         lane[i] += (V)((Bits)mask1(r->mask[i], x, at) | (Bits)r->none[i]);
     }
 }
@@ -76,14 +83,15 @@ typedef double V2 __attribute__((vector_size(16)));
 INLINE double tree_of(V lane[SET])
 {
     UNROLL
-    for (int n = SET / 2; n; n /= 2)
-        UNROLL
-        for (int i = 0; i < n; i++) lane[i] += lane[i + n];
+    for (int n = SET / 2; n; n /= 2) UNROLL
+    for (int i = 0; i < n; i++) lane[i] += lane[i + n];
 #if defined(__AVX512F__)
-    V4 four = __builtin_shufflevector(lane[0], lane[0], 0, 1, 2, 3) + __builtin_shufflevector(lane[0], lane[0], 4, 5, 6, 7);
+    V4 four = __builtin_shufflevector(lane[0], lane[0], 0, 1, 2, 3) +
+              __builtin_shufflevector(lane[0], lane[0], 4, 5, 6, 7);
     V2 two = __builtin_shufflevector(four, four, 0, 1) + __builtin_shufflevector(four, four, 2, 3);
 #elif defined(__AVX2__)
-    V2 two = __builtin_shufflevector(lane[0], lane[0], 0, 1) + __builtin_shufflevector(lane[0], lane[0], 2, 3);
+    V2 two = __builtin_shufflevector(lane[0], lane[0], 0, 1) +
+             __builtin_shufflevector(lane[0], lane[0], 2, 3);
 #else
     V2 two = (V2)lane[0];
 #endif
@@ -98,10 +106,11 @@ INLINE void blocks_of(double *out, const void *x, int64_t n, Load1 *load1, LoadM
     Rest r;
     for (; k + 2 * BLOCK <= n; k += 2 * BLOCK) {
         UNROLL
-        for (int i = 0; i < SET; i++) a[i] = load1(x, k + i * LANES), b[i] = load1(x, k + BLOCK + i * LANES);
-        for (int64_t j = k + SUM_LANES; j < k + BLOCK; j += SUM_LANES)
-            UNROLL
-            for (int i = 0; i < SET; i++) a[i] += load1(x, j + i * LANES), b[i] += load1(x, j + BLOCK + i * LANES);
+        for (int i = 0; i < SET; i++)
+            a[i] = load1(x, k + i * LANES), b[i] = load1(x, k + BLOCK + i * LANES);
+        for (int64_t j = k + SUM_LANES; j < k + BLOCK; j += SUM_LANES) UNROLL
+        for (int i = 0; i < SET; i++)
+            a[i] += load1(x, j + i * LANES), b[i] += load1(x, j + BLOCK + i * LANES);
         *out++ = tree_of(a);
         *out++ = tree_of(b);
     }
@@ -113,7 +122,8 @@ INLINE void blocks_of(double *out, const void *x, int64_t n, Load1 *load1, LoadM
     }
 }
 
-INLINE void rows_of(double *out, const void *x, int64_t rows, int64_t w, Load1 *load1, LoadMask *mask1)
+INLINE void rows_of(double *out, const void *x, int64_t rows, int64_t w, Load1 *load1,
+                    LoadMask *mask1)
 {
     Rest rest;
     rest_of(&rest, w % SUM_LANES);
@@ -124,8 +134,9 @@ INLINE void rows_of(double *out, const void *x, int64_t rows, int64_t w, Load1 *
     }
 }
 
-/* ---- sums along a column: a lane is a row of w accumulators, and a vector holds neighbouring columns ---- */
-INLINE void lanes_add(double *lanes, const void *x, int64_t first, int64_t rows, int64_t w, Load1 *load1, LoadMask *mask1)
+/* ---- sums along a column: a lane is a row of w accumulators, a vector neighbouring columns ---- */
+INLINE void lanes_add(double *lanes, const void *x, int64_t first, int64_t rows, int64_t w,
+                      Load1 *load1, LoadMask *mask1)
 {
     M rest = mask_of(w % LANES);
     for (int64_t lane = 0; lane < SUM_LANES; lane++) {
@@ -157,7 +168,8 @@ static void sum_tree(double *out, const double *lanes, int64_t w)
 #pragma omp simd
     for (int64_t c = 0; c < w; c++) {
         const double *l = lanes + c;
-        double l0 = l[0] + l[4 * w], l1 = l[w] + l[5 * w], l2 = l[2 * w] + l[6 * w], l3 = l[3 * w] + l[7 * w];
+        double l0 = l[0] + l[4 * w], l1 = l[w] + l[5 * w], l2 = l[2 * w] + l[6 * w],
+               l3 = l[3 * w] + l[7 * w];
         out[c] = (l0 + l2) + (l1 + l3);
     }
 }
@@ -172,7 +184,10 @@ static void sum_join(double *total, const double *next, int64_t n)
 INLINE int64_t flip(int64_t bits) { return bits ^ (int64_t)((uint64_t)(bits >> 63) >> 1); }
 INLINE int64_t key_of(double x, int64_t nan) { return x != x ? nan : flip((int64_t)q_bits(x)); }
 /* Back from a key; the key of a NaN gives the canonical one. */
-INLINE double number_of(int64_t key, int64_t nan) { return key == nan ? Q_NAN : q_from((uint64_t)flip(key)); }
+INLINE double number_of(int64_t key, int64_t nan)
+{
+    return key == nan ? Q_NAN : q_from((uint64_t)flip(key));
+}
 
 INLINE double max_of(const void *x, int64_t k, int64_t n, Get *get)
 {
@@ -209,8 +224,12 @@ INLINE double smaller(double a, double b)
 }
 
 /* One lane is enough for them: lane 0. */
-static void extreme_tree(double *out, const double *lanes, int64_t w) { memcpy(out, lanes, (size_t)w * sizeof *out); }
+static void extreme_tree(double *out, const double *lanes, int64_t w)
+{
+    memcpy(out, lanes, (size_t)w * sizeof *out);
+}
 
+/* clang-format off */
 /* ---- the functions of each operation and dtype, and the table ---- */
 #define SUM(dtype)                                                                                                              \
     static void sum_blocks_##dtype(double *out, const void *x, int64_t n)                                                       \
@@ -262,3 +281,4 @@ const Reducer PASTE(reducers, ISA)[REDUCER_COUNT][2] = {
     [REDUCE_MAX] = {[QB_F32] = ROW(max, extreme_tree, f32, -Q_INF), [QB_F64] = ROW(max, extreme_tree, f64, -Q_INF)},
     [REDUCE_MIN] = {[QB_F32] = ROW(min, extreme_tree, f32, Q_INF), [QB_F64] = ROW(min, extreme_tree, f64, Q_INF)},
 };
+/* clang-format on */

@@ -1,11 +1,14 @@
 /* shape.c: how a region's accesses lie in memory, and how its iteration space is cut in tiles.
 
    Elements go through registers of up to TILE elements. How the space is cut is the Shape:
-     FLAT        tile after tile of consecutive elements; whole rows where something repeats per row, or short rows are reduced
-     LONG_ROWS   rows longer than a tile are reduced: a unit is one tile of one row, two blocks of 128
-     ROWS        leading dims are reduced: a unit is a block of 128 rows, its tiles are whole rows
-     PANELS      the same when a row is longer than a tile: a unit is 128 rows of a panel of columns, row by row
-   A unit never shares a block of 128 reduced elements with another one, so units may run in any order on any thread. */
+     FLAT        tile after tile of consecutive elements; whole rows where something repeats per
+                 row, or short rows are reduced
+     LONG_ROWS   rows longer than a tile are reduced: a unit is a tile of one row, two blocks of 128
+     ROWS        leading dims are reduced: a unit is a block of 128 rows, its tiles whole rows
+     PANELS      the same when a row is longer than a tile: a unit is 128 rows of a panel of
+                 columns, row by row
+   A unit never shares a block of 128 reduced elements with another one, so units may run in any
+   order on any thread. */
 #include "cpu/cpu.h"
 
 Form shape_form(const Region *r, const Access *at, int64_t *period)
@@ -33,13 +36,14 @@ static int64_t longest_row(const Region *r)
 {
     int64_t longest = 1, period;
     for (int i = 0; i < r->n_loads; i++)
-        if (!r->loads[i].splat && shape_form(r, &r->loads[i].at, &period) == AT_ROW && period <= TILE && period > longest)
+        if (!r->loads[i].splat && shape_form(r, &r->loads[i].at, &period) == AT_ROW &&
+            period <= TILE && period > longest)
             longest = period;
     return longest;
 }
 
-/* A tile is a multiple of `row` elements where one fits. Rows nest (each is a product of trailing dims), so the longest is
-   a multiple of the others. */
+/* A tile is a multiple of `row` elements where one fits. Rows nest (each is a product of
+   trailing dims), so the longest is a multiple of the others. */
 void shape_cut(Code *c, const Region *r)
 {
     int64_t row = longest_row(r), last = r->rank ? r->dims[r->rank - 1] : 1;
@@ -54,8 +58,10 @@ void shape_cut(Code *c, const Region *r)
         c->width = r->form == REDUCE_LEADING ? c->w : c->height;
         c->blocks = ((r->form == REDUCE_LEADING ? c->height : c->w) + BLOCK - 1) / BLOCK;
         bool fits = c->w <= TILE;
-        if (r->form == REDUCE_TRAILING) c->shape = fits ? SHAPE_FLAT : SHAPE_LONG_ROWS;
-        else c->shape = fits ? SHAPE_ROWS : SHAPE_PANELS;
+        if (r->form == REDUCE_TRAILING)
+            c->shape = fits ? SHAPE_FLAT : SHAPE_LONG_ROWS;
+        else
+            c->shape = fits ? SHAPE_ROWS : SHAPE_PANELS;
         if (c->shape == SHAPE_ROWS && BLOCK * c->w % row) row = c->w;
         if (fits && c->w > row) row = c->w;
     }

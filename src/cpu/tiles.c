@@ -1,5 +1,6 @@
-/* tiles.c: the constants of a plan, each expanded to a register's length, so that a kernel reads a constant like any other operand.
-   Reading a tile from the L1 cache costs nothing beside the store of the result, and there is one kernel instead of three. */
+/* tiles.c: the constants of a plan, each expanded to a register's length, so that a kernel reads
+   a constant like any other operand. Reading a tile from the L1 cache costs nothing beside the
+   store of the result, and there is one kernel instead of three. */
 #include "cpu/cpu.h"
 
 /* Offset of the tile of `value`, or -1. */
@@ -19,7 +20,8 @@ int64_t tiles_offset(TileSet *t, double value, uint8_t dtype, qb_error *err)
         if (!d) return error_memory(err, "constants of a plan", (int64_t)room), -1;
         t->room = (int)room;
     }
-    if (!hash_add(&t->index, hash, (uint32_t)t->n)) return error_memory(err, "constants of a plan", -1), -1;
+    if (!hash_add(&t->index, hash, (uint32_t)t->n))
+        return error_memory(err, "constants of a plan", -1), -1;
     t->bits[t->n] = bits;
     t->dtypes[t->n] = dtype;
     return t->n++ * t->stride;
@@ -34,7 +36,9 @@ bool tiles_fill(const TileSet *t, char **out, qb_error *err)
         memcpy(&value, &t->bits[i], sizeof value);
         float narrow = (float)value;
         unsigned char truth = value != 0;
-        const void *x = t->dtypes[i] == QB_F64 ? (const void *)&value : t->dtypes[i] == QB_F32 ? (const void *)&narrow : &truth;
+        const void *x = t->dtypes[i] == QB_F64   ? (const void *)&value
+                        : t->dtypes[i] == QB_F32 ? (const void *)&narrow
+                                                 : &truth;
         int64_t elem = type_elem(t->dtypes[i]);
         move_repeat(memory + i * t->stride, x, 1, t->stride / 8, elem);
     }

@@ -1,9 +1,10 @@
-/* vm.c: runs compiled regions. A tile at a time, each instruction is one call of a vector kernel: 3-4 ns of dispatch for about
-   256 elements of work. Registers and expanded rows stay in the L1 cache of the thread.
+/* vm.c: runs compiled regions. A tile at a time, each instruction is one call of a vector
+   kernel: 3-4 ns of dispatch for about 256 elements of work. Registers and expanded rows stay in
+   the L1 cache of the thread.
 
-   Reductions follow the order contract of plan.h whatever the tiles and threads: a unit never shares a block of 128 with another
-   one, so block results are those of a serial run; they are kept in `parts` and added in order by vm_finish. An output of one
-   block is written at once. */
+   Reductions follow the order contract of plan.h whatever the tiles and threads: a unit never
+   shares a block of 128 with another one, so block results are those of a serial run; they are
+   kept in `parts` and added in order by vm_finish. An output of one block is written at once. */
 #include "cpu/cpu.h"
 #include "scalar.h"
 
@@ -13,13 +14,17 @@ static inline char *address(char *const *base, const Ref *x, int64_t e)
 }
 
 /* ---- one tile: elements e .. e + n ---- */
-static inline void run_tile(const Code *c, KernelFn *const *kernels, char *const *base, int64_t e, int64_t n)
+static inline void run_tile(const Code *c, KernelFn *const *kernels, char *const *base, int64_t e,
+                            int64_t n)
 {
     for (const Ins *s = c->ins, *end = s + c->n_ins; s < end; s++) {
         char *o = address(base, &s->o, e), *a = address(base, &s->a, e);
-        if (s->kernel < KERNEL_COUNT) kernels[s->kernel](o, a, address(base, &s->b, e), address(base, &s->c, e), s->i, n);
-        else if (s->kernel == INS_LOAD) move_load(&c->moves[s->i], o, a, e, n);
-        else move_store(&c->moves[s->i], o, a, e, n);
+        if (s->kernel < KERNEL_COUNT)
+            kernels[s->kernel](o, a, address(base, &s->b, e), address(base, &s->c, e), s->i, n);
+        else if (s->kernel == INS_LOAD)
+            move_load(&c->moves[s->i], o, a, e, n);
+        else
+            move_store(&c->moves[s->i], o, a, e, n);
     }
 }
 
@@ -36,8 +41,10 @@ static void put(const Fold *f, char *const *base, double *x, int64_t first, int6
     if (f->count)
         for (int64_t i = 0; i < n; i++) x[i] /= (double)f->count;
     if (f->dtype == QB_F64) {
-        if (f->move.rank == 1 && f->move.stride[0] == sizeof *x) memcpy(o + first * (int64_t)sizeof *x, x, (size_t)n * sizeof *x);
-        else move_store(&f->move, o, x, first, n);
+        if (f->move.rank == 1 && f->move.stride[0] == sizeof *x)
+            memcpy(o + first * (int64_t)sizeof *x, x, (size_t)n * sizeof *x);
+        else
+            move_store(&f->move, o, x, first, n);
         return;
     }
     for (int64_t start = 0; start < n; start += TILE) {
@@ -48,12 +55,22 @@ static void put(const Fold *f, char *const *base, double *x, int64_t first, int6
     }
 }
 
-static double *parts_of(const Fold *f, char *const *base) { return (double *)(base[BASE_PARTS] + f->parts); }
-static double *lanes_of(const Fold *f, char *const *base) { return (double *)(base[BASE_THREAD] + f->lanes); }
-static const Reducer *reducer_of(const Isa *isa, const Fold *f) { return &isa->reducers[f->kind][f->dtype]; }
+static double *parts_of(const Fold *f, char *const *base)
+{
+    return (double *)(base[BASE_PARTS] + f->parts);
+}
+static double *lanes_of(const Fold *f, char *const *base)
+{
+    return (double *)(base[BASE_THREAD] + f->lanes);
+}
+static const Reducer *reducer_of(const Isa *isa, const Fold *f)
+{
+    return &isa->reducers[f->kind][f->dtype];
+}
 
 /* ---- FLAT: tiles of consecutive elements; rows that fit a tile may be reduced ---- */
-static void fold_rows(const Code *c, const Isa *isa, char *const *base, int64_t e, int64_t n, int64_t first)
+static void fold_rows(const Code *c, const Isa *isa, char *const *base, int64_t e, int64_t n,
+                      int64_t first)
 {
     int64_t rows = n / c->w;
     for (int i = 0; i < c->n_folds; i++) {
@@ -110,7 +127,8 @@ static void open_lanes(const Code *c, const Isa *isa, char *const *base, int64_t
     }
 }
 
-static void add_lanes(const Code *c, const Isa *isa, char *const *base, int64_t e, int64_t first, int64_t rows, int64_t columns)
+static void add_lanes(const Code *c, const Isa *isa, char *const *base, int64_t e, int64_t first,
+                      int64_t rows, int64_t columns)
 {
     for (int i = 0; i < c->n_folds; i++) {
         const Fold *f = &c->folds[i];
@@ -119,7 +137,8 @@ static void add_lanes(const Code *c, const Isa *isa, char *const *base, int64_t 
 }
 
 /* The result of block b in columns j .. j + columns. */
-static void close_lanes(const Code *c, const Isa *isa, char *const *base, int64_t b, int64_t j, int64_t columns)
+static void close_lanes(const Code *c, const Isa *isa, char *const *base, int64_t b, int64_t j,
+                        int64_t columns)
 {
     for (int i = 0; i < c->n_folds; i++) {
         const Fold *f = &c->folds[i];
@@ -147,7 +166,8 @@ static void run_rows(const Code *c, const Isa *isa, char *const *base, int64_t u
 static void run_panels(const Code *c, const Isa *isa, char *const *base, int64_t u0, int64_t u1)
 {
     for (int64_t u = u0; u < u1; u++) {
-        int64_t b = u / c->per_row, j = (u - b * c->per_row) * c->tile, columns = c->w - j < c->tile ? c->w - j : c->tile;
+        int64_t b = u / c->per_row, j = (u - b * c->per_row) * c->tile,
+                columns = c->w - j < c->tile ? c->w - j : c->tile;
         int64_t row = b * BLOCK, end = row + BLOCK < c->height ? row + BLOCK : c->height;
         open_lanes(c, isa, base, columns);
         for (int64_t first = 0; row < end; row++, first++) {
@@ -162,13 +182,17 @@ static void run_panels(const Code *c, const Isa *isa, char *const *base, int64_t
 void vm_begin(const Code *c, char *const *base)
 {
     for (const Repeat *r = c->repeats, *end = r + c->n_repeats; r < end; r++)
-        move_repeat(base[BASE_THREAD] + r->to, address(base, &r->x, 0), r->period, c->tile, r->elem);
+        move_repeat(base[BASE_THREAD] + r->to, address(base, &r->x, 0), r->period, c->tile,
+                    r->elem);
 }
 
 void vm_run(const Code *c, const Isa *isa, char *const *base, int64_t u0, int64_t u1)
 {
     static void (*const run[])(const Code *, const Isa *, char *const *, int64_t, int64_t) = {
-        [SHAPE_FLAT] = run_flat, [SHAPE_LONG_ROWS] = run_long_rows, [SHAPE_ROWS] = run_rows, [SHAPE_PANELS] = run_panels,
+        [SHAPE_FLAT] = run_flat,
+        [SHAPE_LONG_ROWS] = run_long_rows,
+        [SHAPE_ROWS] = run_rows,
+        [SHAPE_PANELS] = run_panels,
     };
     run[c->shape](c, isa, base, u0, u1);
 }
@@ -181,8 +205,10 @@ void vm_finish(const Code *c, const Isa *isa, char *const *base)
         const Fold *f = &c->folds[i];
         double *total = parts_of(f, base);
         for (int64_t b = 1; b < c->blocks; b++) {
-            if (c->width == 1) total[0] = step_of(f->kind, total[0], total[b]);
-            else reducer_of(isa, f)->join(total, total + b * c->width, c->width);
+            if (c->width == 1)
+                total[0] = step_of(f->kind, total[0], total[b]);
+            else
+                reducer_of(isa, f)->join(total, total + b * c->width, c->width);
         }
         put(f, base, total, 0, c->width);
     }

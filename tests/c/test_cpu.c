@@ -1,5 +1,6 @@
-/* The CPU target as a whole: products in every batch form against the order contract written out, plans run by several threads at
-   once, failing allocations, a plan on the stack, and the random streams. */
+/* The CPU target as a whole: products in every batch form against the order contract written
+   out, plans run by several threads at once, failing allocations, a plan on the stack, and the
+   random streams. */
 #include "cpu/cpu.h"
 #include "scalar.h"
 #include "random_graph.h"
@@ -28,17 +29,26 @@ typedef struct {
 
 static void set(int dtype, void *p, int64_t i, double v)
 {
-    if (dtype == QB_F64) ((double *)p)[i] = v;
-    else ((float *)p)[i] = (float)v;
+    if (dtype == QB_F64)
+        ((double *)p)[i] = v;
+    else
+        ((float *)p)[i] = (float)v;
 }
-static double get(int dtype, const void *p, int64_t i) { return dtype == QB_F64 ? ((const double *)p)[i] : (double)((const float *)p)[i]; }
+static double get(int dtype, const void *p, int64_t i)
+{
+    return dtype == QB_F64 ? ((const double *)p)[i] : (double)((const float *)p)[i];
+}
 
-/* A matrix of rows x cols for every product, or one for all; row-major or transposed; its memory is slot n. */
+/* A matrix of rows x cols for every product, or one for all; row-major or transposed; its memory
+   is slot n. */
 static Mat matrix(Case *c, bool output, int64_t rows, int64_t cols, bool transposed, bool shared)
 {
     MatMul *m = &c->step.matmul;
     int32_t n = c->p.n_slots++;
-    Mat x = {.slot = n, .offset = output ? 0 : below(3), .row = transposed ? 1 : cols, .col = transposed ? rows : 1};
+    Mat x = {.slot = n,
+             .offset = output ? 0 : below(3),
+             .row = transposed ? 1 : cols,
+             .col = transposed ? rows : 1};
     int64_t total = rows * cols;
     for (int d = m->rank - 1; d >= 0; d--) {
         x.batch[d] = shared ? 0 : total;
@@ -50,23 +60,28 @@ static Mat matrix(Case *c, bool output, int64_t rows, int64_t cols, bool transpo
     int *count = output ? &c->p.n_outputs : &c->p.n_inputs;
     c->slots[n] = (Slot){output ? SLOT_OUTPUT : SLOT_INPUT, m->dtype, *count, 0, bytes};
     if (output) c->want[*count] = malloc((size_t)bytes);
-    for (int64_t i = 0; i < c->size[n]; i++) set(m->dtype, memory, i, (double)(below(2001) - 1000) / 128);
+    for (int64_t i = 0; i < c->size[n]; i++)
+        set(m->dtype, memory, i, (double)(below(2001) - 1000) / 128);
     (output ? c->out : c->in)[(*count)++] = memory;
     return x;
 }
 
-static void make_product(Case *c, int dtype, int rank, const int64_t *batch, int64_t n, int64_t k, int n_parts, const int64_t *m, bool shared_b)
+static void make_product(Case *c, int dtype, int rank, const int64_t *batch, int64_t n, int64_t k,
+                         int n_parts, const int64_t *m, bool shared_b)
 {
     memset(c, 0, sizeof *c);
     c->p.slots = c->slots;
     c->p.steps = &c->step;
     c->p.n_steps = 1;
-    c->step = (Step){.kind = STEP_MATMUL, .matmul = {.n = n, .k = k, .rank = rank, .dtype = (uint8_t)dtype, .n_parts = n_parts}};
+    c->step = (Step){
+        .kind = STEP_MATMUL,
+        .matmul = {.n = n, .k = k, .rank = rank, .dtype = (uint8_t)dtype, .n_parts = n_parts}};
     c->step.matmul.parts = c->parts;
     for (int d = 0; d < rank; d++) c->step.matmul.dims[d] = batch[d];
     c->step.matmul.b = matrix(c, false, k, n, below(2), shared_b);
     for (int i = 0; i < n_parts; i++)
-        c->parts[i] = (MatPart){m[i], matrix(c, false, m[i], k, below(2), below(4) == 0), matrix(c, true, m[i], n, false, false)};
+        c->parts[i] = (MatPart){m[i], matrix(c, false, m[i], k, below(2), below(4) == 0),
+                                matrix(c, true, m[i], n, false, false)};
 }
 
 static void drop_product(Case *c)
@@ -95,7 +110,9 @@ static void multiply(Case *c)
                 for (int64_t k0 = 0; k0 < m->k; k0 += BLOCK) {
                     double acc = 0;
                     for (int64_t k = k0; k < m->k && k < k0 + BLOCK; k++)
-                        acc = __builtin_fma(get(m->dtype, a, at[0] + i * t->a.row + k * t->a.col), get(m->dtype, b, at[1] + k * m->b.row + j * m->b.col), acc);
+                        acc = __builtin_fma(get(m->dtype, a, at[0] + i * t->a.row + k * t->a.col),
+                                            get(m->dtype, b, at[1] + k * m->b.row + j * m->b.col),
+                                            acc);
                     total = k0 ? total + acc : acc;
                 }
                 set(m->dtype, c->want[c->slots[t->c.slot].index], at[2] + i * t->c.row + j, total);
@@ -113,11 +130,13 @@ static void check_product(Case *c)
         for (int threads = 1; threads <= 3; threads += 2) {
             CHECK(pool_resize(threads, &err));
             for (int i = 0; i < c->p.n_slots; i++)
-                if (c->slots[i].kind == SLOT_OUTPUT) memset(c->out[c->slots[i].index], 0x55, (size_t)c->slots[i].bytes);
+                if (c->slots[i].kind == SLOT_OUTPUT)
+                    memset(c->out[c->slots[i].index], 0x55, (size_t)c->slots[i].bytes);
             CHECK(cpu_target.run(&c->p, (const void *const *)c->in, c->out, &err));
             for (int i = 0; i < c->p.n_slots; i++)
                 if (c->slots[i].kind == SLOT_OUTPUT)
-                    CHECK_EQ_BITS(c->out[c->slots[i].index], c->want[c->slots[i].index], (size_t)c->slots[i].bytes);
+                    CHECK_EQ_BITS(c->out[c->slots[i].index], c->want[c->slots[i].index],
+                                  (size_t)c->slots[i].bytes);
         }
     }
     cpu_target.drop(&c->p);
@@ -125,17 +144,23 @@ static void check_product(Case *c)
 
 static void test_products_in_every_batch_form_follow_the_order_contract(void)
 {
-    static const struct { int rank, parts; int64_t batch[2], n, k, m[MOST_PARTS]; } shapes[] = {
-        {0, 1, {0}, 16, 16, {32}},           {0, 3, {0}, 20, 20, {33, 7, 64}},  {0, 1, {0}, 1, 64, {500}},
-        {0, 2, {0}, 64, 64, {300, 100}},     {0, 1, {0}, 37, 300, {41}},        {1, 1, {50}, 8, 9, {11}},
-        {1, 1, {200}, 16, 16, {40}},         {2, 2, {3, 5}, 12, 130, {9, 4}},   {1, 1, {3}, 100, 128, {500}},
-        {1, 1, {2}, 120, 200, {320}},        {2, 1, {40, 10}, 3, 3, {3}},       {0, 1, {0}, 200, 1, {400}},
+    static const struct {
+        int rank, parts;
+        int64_t batch[2], n, k, m[MOST_PARTS];
+    } shapes[] = {
+        {0, 1, {0}, 16, 16, {32}},    {0, 3, {0}, 20, 20, {33, 7, 64}},
+        {0, 1, {0}, 1, 64, {500}},    {0, 2, {0}, 64, 64, {300, 100}},
+        {0, 1, {0}, 37, 300, {41}},   {1, 1, {50}, 8, 9, {11}},
+        {1, 1, {200}, 16, 16, {40}},  {2, 2, {3, 5}, 12, 130, {9, 4}},
+        {1, 1, {3}, 100, 128, {500}}, {1, 1, {2}, 120, 200, {320}},
+        {2, 1, {40, 10}, 3, 3, {3}},  {0, 1, {0}, 200, 1, {400}},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int dtype = 0; dtype <= QB_F64; dtype++)
             for (int shared = 0; shared <= (shapes[i].rank > 0); shared++) {
                 Case c;
-                make_product(&c, dtype, shapes[i].rank, shapes[i].batch, shapes[i].n, shapes[i].k, shapes[i].parts, shapes[i].m, shared);
+                make_product(&c, dtype, shapes[i].rank, shapes[i].batch, shapes[i].n, shapes[i].k,
+                             shapes[i].parts, shapes[i].m, shared);
                 check_product(&c);
                 drop_product(&c);
             }
@@ -143,7 +168,7 @@ static void test_products_in_every_batch_form_follow_the_order_contract(void)
     isa_set(NULL, &err);
 }
 
-/* ---- a plan of two regions and a product: y = sum over rows of (tanh(x W) * c), and tanh(x W) itself ---- */
+/* ---- a plan of a product and a region: h = tanh(x W), y = sum over rows of h * c ---- */
 enum { ROWS = 700, WIDE = 24, DEEP = 20 };
 typedef struct {
     qb_plan p;
@@ -165,14 +190,35 @@ static void make_net(Net *t)
         int kind = i < 3 ? SLOT_INPUT : i == 3 ? SLOT_WORK : SLOT_OUTPUT;
         t->slots[i] = (Slot){(uint8_t)kind, QB_F64, i < 3 ? i : i < 4 ? 0 : i - 4, 0, sizes[i] * 8};
     }
-    t->p = (qb_plan){.slots = t->slots, .n_slots = 6, .steps = t->steps, .n_steps = 2, .n_inputs = 3, .n_outputs = 2,
+    t->p = (qb_plan){.slots = t->slots,
+                     .n_slots = 6,
+                     .steps = t->steps,
+                     .n_steps = 2,
+                     .n_inputs = 3,
+                     .n_outputs = 2,
                      .work_bytes = (ROWS * WIDE * 8 + 63) / 64 * 64};
-    t->part = (MatPart){ROWS, {.slot = 0, .row = DEEP, .col = 1}, {.slot = 3, .row = WIDE, .col = 1}};
+    t->part =
+        (MatPart){ROWS, {.slot = 0, .row = DEEP, .col = 1}, {.slot = 3, .row = WIDE, .col = 1}};
     t->steps[0] = (Step){.kind = STEP_MATMUL};
-    t->steps[0].matmul = (MatMul){.n = WIDE, .k = DEEP, .dtype = QB_F64, .b = {.slot = 1, .row = WIDE, .col = 1}, .n_parts = 1, .parts = &t->part};
+    t->steps[0].matmul = (MatMul){.n = WIDE,
+                                  .k = DEEP,
+                                  .dtype = QB_F64,
+                                  .b = {.slot = 1, .row = WIDE, .col = 1},
+                                  .n_parts = 1,
+                                  .parts = &t->part};
     t->steps[1] = (Step){.kind = STEP_REGION};
-    t->steps[1].region = (Region){.rank = 2, .dims = {ROWS, WIDE}, .size = ROWS * WIDE, .form = REDUCE_LEADING, .split = 1, .n_loads = 3,
-                                  .n_instrs = 2, .n_stores = 1, .n_reduces = 1, .loads = t->loads, .instrs = t->instrs, .stores = &t->store,
+    t->steps[1].region = (Region){.rank = 2,
+                                  .dims = {ROWS, WIDE},
+                                  .size = ROWS * WIDE,
+                                  .form = REDUCE_LEADING,
+                                  .split = 1,
+                                  .n_loads = 3,
+                                  .n_instrs = 2,
+                                  .n_stores = 1,
+                                  .n_reduces = 1,
+                                  .loads = t->loads,
+                                  .instrs = t->instrs,
+                                  .stores = &t->store,
                                   .reduces = &t->reduce};
     t->loads[0] = (Load){.dtype = QB_F64, .at = {.slot = 3, .stride = {WIDE, 1}}};
     t->loads[1] = (Load){.dtype = QB_F64, .at = {.slot = 2, .stride = {0, 1}}};
@@ -189,10 +235,16 @@ static void make_net(Net *t)
 static bool run_net(Net *t, double *h, double *y)
 {
     qb_error err = {0};
-    return cpu_target.run(&t->p, (const void *const[]){t->x, t->w, t->c}, (void *const[]){h, y}, &err) && err.code == QB_OK;
+    return cpu_target.run(&t->p, (const void *const[]){t->x, t->w, t->c}, (void *const[]){h, y},
+                          &err) &&
+           err.code == QB_OK;
 }
 
-typedef struct { Net *net; const double *h, *y; int wrong; } Runner;
+typedef struct {
+    Net *net;
+    const double *h, *y;
+    int wrong;
+} Runner;
 static void *run_many(void *arg)
 {
     Runner *r = arg;
@@ -222,7 +274,8 @@ static void test_threads_may_run_one_plan_at_the_same_time(void)
         runner[i] = (Runner){&net, h, y, 0};
         REQUIRE(pthread_create(&thread[i], NULL, run_many, &runner[i]) == 0);
     }
-    for (int i = 0; i < 20; i++) CHECK(pool_resize(1 + i % 4, &err)); /* whatever the pool does meanwhile */
+    for (int i = 0; i < 20; i++)
+        CHECK(pool_resize(1 + i % 4, &err)); /* whatever the pool does meanwhile */
     for (int i = 0; i < RUNNERS; i++) {
         pthread_join(thread[i], NULL);
         CHECK_EQ_INT(runner[i].wrong, 0);
@@ -242,7 +295,8 @@ static void test_a_failed_allocation_is_an_error_and_leaks_nothing(void)
         err = (qb_error){0};
         qb_test_fail_alloc(n);
         bool ready = cpu_target.prepare(&net.p, NULL, &err);
-        done = ready && cpu_target.run(&net.p, (const void *const[]){net.x, net.w, net.c}, (void *const[]){h, y}, &err);
+        done = ready && cpu_target.run(&net.p, (const void *const[]){net.x, net.w, net.c},
+                                       (void *const[]){h, y}, &err);
         qb_test_fail_alloc(-1);
         CHECK(done || err.code == QB_EMEMORY);
         cpu_target.drop(&net.p);
@@ -259,7 +313,8 @@ static void test_a_workspace_that_no_memory_can_hold_is_an_error(void)
     make_net(&net);
     net.p.work_bytes = INT64_MAX / 64 * 64 - 64;
     REQUIRE(cpu_target.prepare(&net.p, NULL, &err));
-    CHECK(!cpu_target.run(&net.p, (const void *const[]){net.x, net.w, net.c}, (void *const[]){h, y}, &err));
+    CHECK(!cpu_target.run(&net.p, (const void *const[]){net.x, net.w, net.c}, (void *const[]){h, y},
+                          &err));
     CHECK_EQ_INT(err.code, QB_EMEMORY);
     cpu_target.drop(&net.p);
 }
@@ -271,8 +326,15 @@ static void test_a_small_plan_allocates_nothing_when_it_runs(void)
     Instr instr = {OP_sqrt, QB_F64, QB_F64, 0, -1, -1, 0};
     Store store = {1, {.slot = 1}};
     Step step = {.kind = STEP_REGION};
-    step.region = (Region){.size = 1, .n_loads = 1, .n_instrs = 1, .n_stores = 1, .loads = &load, .instrs = &instr, .stores = &store};
-    qb_plan p = {.slots = slots, .n_slots = 2, .steps = &step, .n_steps = 1, .n_inputs = 1, .n_outputs = 1};
+    step.region = (Region){.size = 1,
+                           .n_loads = 1,
+                           .n_instrs = 1,
+                           .n_stores = 1,
+                           .loads = &load,
+                           .instrs = &instr,
+                           .stores = &store};
+    qb_plan p = {
+        .slots = slots, .n_slots = 2, .steps = &step, .n_steps = 1, .n_inputs = 1, .n_outputs = 1};
     qb_error err = {0};
     double x = 2, y = 0;
     REQUIRE(cpu_target.prepare(&p, NULL, &err));
@@ -284,7 +346,11 @@ static void test_a_small_plan_allocates_nothing_when_it_runs(void)
 }
 
 /* ---- whole programs: the plan's bits are those of the scalar reference ---- */
-typedef struct { void *in[16], *want[16], *got[16]; int64_t bytes[16]; int dtype[16]; } Arrays;
+typedef struct {
+    void *in[16], *want[16], *got[16];
+    int64_t bytes[16];
+    int dtype[16];
+} Arrays;
 
 static void make_arrays(Arrays *x, const Graph *g)
 {
@@ -292,9 +358,13 @@ static void make_arrays(Arrays *x, const Graph *g)
         const Type *t = &g->types[g->inputs[i]];
         x->in[i] = malloc((size_t)type_bytes(t));
         for (int64_t k = 0; k < type_size(t); k++) {
-            double v = below(30) ? (double)(below(4001) - 2000) / 700 : below(2) ? -0.0 : __builtin_inf();
-            if (t->dtype == QB_BOOL) ((unsigned char *)x->in[i])[k] = v > 0;
-            else set(t->dtype, x->in[i], k, v);
+            double v = below(30)  ? (double)(below(4001) - 2000) / 700
+                       : below(2) ? -0.0
+                                  : __builtin_inf();
+            if (t->dtype == QB_BOOL)
+                ((unsigned char *)x->in[i])[k] = v > 0;
+            else
+                set(t->dtype, x->in[i], k, v);
         }
     }
     for (uint32_t i = 0; i < g->n_outputs; i++) {
@@ -317,8 +387,10 @@ static bool same_bytes(int dtype, const void *a, const void *b, int64_t bytes)
 {
     int64_t elem = type_elem(dtype), wrong = 0;
     for (int64_t k = 0; k < bytes / elem; k++) {
-        bool nan = dtype != QB_BOOL && get(dtype, a, k) != get(dtype, a, k) && get(dtype, b, k) != get(dtype, b, k);
-        wrong += !nan && memcmp((const char *)a + k * elem, (const char *)b + k * elem, (size_t)elem);
+        bool nan = dtype != QB_BOOL && get(dtype, a, k) != get(dtype, a, k) &&
+                   get(dtype, b, k) != get(dtype, b, k);
+        wrong +=
+            !nan && memcmp((const char *)a + k * elem, (const char *)b + k * elem, (size_t)elem);
     }
     return wrong == 0;
 }
@@ -339,8 +411,10 @@ static void check_program(uint64_t number)
     for (int l = 0; l < 3; l++) {
         if (!isa_set(levels[l], &err)) continue;
         bool ok = cpu_target.run(p, (const void *const *)x.in, x.got, &err);
-        for (uint32_t i = 0; i < g->n_outputs; i++) ok = ok && same_bytes(x.dtype[i], x.want[i], x.got[i], x.bytes[i]);
-        if (!CHECK(ok)) fprintf(stderr, "    program %llu on %s\n", (unsigned long long)number, levels[l]);
+        for (uint32_t i = 0; i < g->n_outputs; i++)
+            ok = ok && same_bytes(x.dtype[i], x.want[i], x.got[i], x.bytes[i]);
+        if (!CHECK(ok))
+            fprintf(stderr, "    program %llu on %s\n", (unsigned long long)number, levels[l]);
     }
     drop_arrays(&x, g);
     plan_release(p);
@@ -356,7 +430,10 @@ static void test_chance_programs_equal_the_scalar_reference(void)
 }
 
 /* ---- random streams ---- */
-static double unit(uint64_t key, uint64_t i) { return (double)(qb_random_bits(key, i) >> 11) * 0x1p-53; }
+static double unit(uint64_t key, uint64_t i)
+{
+    return (double)(qb_random_bits(key, i) >> 11) * 0x1p-53;
+}
 
 static void test_random_bits_are_splitmix64(void)
 {
@@ -380,7 +457,8 @@ static void test_samples_are_those_of_the_formula_on_every_level(void)
             qb_random_normal(42, N, 0.5, 2, QB_F64, z);
             qb_random_normal(42, N, 0.5, 2, QB_F32, f);
             for (uint64_t i = 0; i < N; i++) {
-                double want = 0.5 + 2 * (q_sqrt(-2.0 * q_log(unit(42, 2 * i))) * q_cos(6.283185307179586 * unit(42, 2 * i + 1)));
+                double want = 0.5 + 2 * (q_sqrt(-2.0 * q_log(unit(42, 2 * i))) *
+                                         q_cos(6.283185307179586 * unit(42, 2 * i + 1)));
                 wrong += u[i] != -1 + 4 * unit(42, i) || z[i] != want || f[i] != (float)want;
             }
             CHECK_EQ_INT(wrong, 0);
@@ -394,7 +472,8 @@ static void test_samples_have_the_moments_of_their_distribution(void)
     enum { N = 200000 };
     double *x = malloc(N * sizeof *x), mean = 0, square = 0, fourth = 0;
     qb_random_normal(7, N, 0, 1, QB_F64, x);
-    for (int i = 0; i < N; i++) mean += x[i] / N, square += x[i] * x[i] / N, fourth += x[i] * x[i] * x[i] * x[i] / N;
+    for (int i = 0; i < N; i++)
+        mean += x[i] / N, square += x[i] * x[i] / N, fourth += x[i] * x[i] * x[i] * x[i] / N;
     CHECK_NEAR(mean, 0, 0.01);
     CHECK_NEAR(square, 1, 0.02);
     CHECK_NEAR(fourth, 3, 0.12);
@@ -406,7 +485,8 @@ static void test_uniform_samples_stay_below_the_upper_end(void)
     enum { N = 100000 };
     float *f = malloc(N * sizeof *f);
     double *x = malloc(N * sizeof *x), one_up = 1 + 0x1p-52;
-    qb_random_uniform(3, N, 1, 1 + 0x1p-23, QB_F32, f); /* two floats: half of the samples round to the upper one */
+    qb_random_uniform(3, N, 1, 1 + 0x1p-23, QB_F32,
+                      f); /* two floats: half of the samples round to the upper one */
     qb_random_uniform(3, N, 1, one_up, QB_F64, x);
     int out = 0;
     for (int i = 0; i < N; i++) out += f[i] != 1 || x[i] != 1;

@@ -1,5 +1,6 @@
-/* Vector kernels against the scalar reference, byte for byte: every op and dtype, every ISA level of this CPU, every length
-   around the group sizes, in place and not, with the memory after the result watched. */
+/* Vector kernels against the scalar reference, byte for byte: every op and dtype, every ISA
+   level of this CPU, every length around the group sizes, in place and not, with the memory
+   after the result watched. */
 #include "cpu/cpu.h"
 #include "scalar.h"
 #include "test.h"
@@ -7,8 +8,32 @@
 enum { LENGTH = 300, GUARD = 64 };
 static const char *const all_levels[] = {"v3", "v4", "neon"};
 
-static const double special[] = {0.0, -0.0, 1, -1, 0.5, 2, 3, -7.25, 1e-320, -1e-310, 1e300, -1e300, 1e22, 710, -746, 88.8,
-                                 1e-30, 0x1p-1022, 0x1p-126, 1e38, 3e7, -2.5, 1.5, __builtin_inf(), -__builtin_inf(), __builtin_nan("")};
+static const double special[] = {0.0,
+                                 -0.0,
+                                 1,
+                                 -1,
+                                 0.5,
+                                 2,
+                                 3,
+                                 -7.25,
+                                 1e-320,
+                                 -1e-310,
+                                 1e300,
+                                 -1e300,
+                                 1e22,
+                                 710,
+                                 -746,
+                                 88.8,
+                                 1e-30,
+                                 0x1p-1022,
+                                 0x1p-126,
+                                 1e38,
+                                 3e7,
+                                 -2.5,
+                                 1.5,
+                                 __builtin_inf(),
+                                 -__builtin_inf(),
+                                 __builtin_nan("")};
 enum { SPECIALS = sizeof special / sizeof *special };
 
 static uint64_t seed = 1;
@@ -18,18 +43,26 @@ static double random_unit(void)
     return (double)(seed >> 11) * 0x1p-53;
 }
 
-static double element(int64_t k) { return k < SPECIALS ? special[k] : (random_unit() - 0.5) * (k % 3 ? 8 : 200); }
+static double element(int64_t k)
+{
+    return k < SPECIALS ? special[k] : (random_unit() - 0.5) * (k % 3 ? 8 : 200);
+}
 
 static double get(int dtype, const void *p, int64_t k)
 {
-    return dtype == QB_F64 ? ((const double *)p)[k] : dtype == QB_F32 ? (double)((const float *)p)[k] : ((const unsigned char *)p)[k];
+    return dtype == QB_F64   ? ((const double *)p)[k]
+           : dtype == QB_F32 ? (double)((const float *)p)[k]
+                             : ((const unsigned char *)p)[k];
 }
 
 static void set(int dtype, void *p, int64_t k, double v)
 {
-    if (dtype == QB_F64) ((double *)p)[k] = v;
-    else if (dtype == QB_F32) ((float *)p)[k] = (float)v;
-    else ((unsigned char *)p)[k] = v != 0;
+    if (dtype == QB_F64)
+        ((double *)p)[k] = v;
+    else if (dtype == QB_F32)
+        ((float *)p)[k] = (float)v;
+    else
+        ((unsigned char *)p)[k] = v != 0;
 }
 
 /* The same bits, or both a NaN. */
@@ -40,11 +73,15 @@ static bool same(int dtype, double a, double b)
     return dtype == QB_F32 ? !memcmp(&x, &y, sizeof x) : !memcmp(&a, &b, sizeof a);
 }
 
-typedef union { double align; char bytes[LENGTH * 8 + GUARD]; } Array;
+typedef union {
+    double align;
+    char bytes[LENGTH * 8 + GUARD];
+} Array;
 typedef double Expect(int id, int dtype, double x, double y, double z);
 
-static void check(const Isa *isa, int kernel, int id, int in, int out, const Array *x, const Array *y, const Array *z, int64_t i, int64_t n,
-                  Expect *expect, bool in_place)
+static void check(const Isa *isa, int kernel, int id, int in, int out, const Array *x,
+                  const Array *y, const Array *z, int64_t i, int64_t n, Expect *expect,
+                  bool in_place)
 {
     Array o;
     memset(o.bytes, 0x55, sizeof o.bytes);
@@ -52,27 +89,35 @@ static void check(const Isa *isa, int kernel, int id, int in, int out, const Arr
     isa->kernels[kernel](o.bytes, in_place ? o.bytes : x->bytes, y->bytes, z->bytes, i, n);
     int64_t wrong = 0, bytes = n * type_elem(out);
     for (int64_t k = 0; k < n; k++)
-        wrong += !same(out, get(out, o.bytes, k), expect(id, in, get(in, x->bytes, k), get(in, y->bytes, k), get(in, z->bytes, k)));
+        wrong +=
+            !same(out, get(out, o.bytes, k),
+                  expect(id, in, get(in, x->bytes, k), get(in, y->bytes, k), get(in, z->bytes, k)));
     for (int64_t k = bytes; k < bytes + GUARD; k++) wrong += o.bytes[k] != 0x55;
-    if (!CHECK(wrong == 0)) fprintf(stderr, "    kernel %d (%d) dtype %d of %s, n = %lld: %lld wrong\n", kernel, id, in, isa->name, (long long)n, (long long)wrong);
+    if (!CHECK(wrong == 0))
+        fprintf(stderr, "    kernel %d (%d) dtype %d of %s, n = %lld: %lld wrong\n", kernel, id, in,
+                isa->name, (long long)n, (long long)wrong);
 }
 
 static void fill(Array *x, Array *y, Array *z, int dtype)
 {
     for (int64_t k = 0; k < LENGTH; k++) {
         set(dtype, x->bytes, k, dtype == QB_BOOL ? random_unit() > 0.5 : element(k));
-        set(dtype, y->bytes, k, dtype == QB_BOOL ? random_unit() > 0.5 : element(k < SPECIALS ? (k * 7 + 3) % SPECIALS : k));
+        set(dtype, y->bytes, k,
+            dtype == QB_BOOL ? random_unit() > 0.5
+                             : element(k < SPECIALS ? (k * 7 + 3) % SPECIALS : k));
         set(dtype, z->bytes, k, dtype == QB_BOOL ? random_unit() > 0.5 : element(k));
     }
 }
 
-static void each_length(const Isa *isa, int kernel, int id, int in, int out, int64_t i, Expect *expect)
+static void each_length(const Isa *isa, int kernel, int id, int in, int out, int64_t i,
+                        Expect *expect)
 {
     Array x, y, z;
     fill(&x, &y, &z, in);
     for (int64_t n = 1; n <= LENGTH; n += n < 40 ? 1 : 43) {
         check(isa, kernel, id, in, out, &x, &y, &z, i, n, expect, false);
-        if (type_elem(in) == type_elem(out)) check(isa, kernel, id, in, out, &x, &y, &z, i, n, expect, true);
+        if (type_elem(in) == type_elem(out))
+            check(isa, kernel, id, in, out, &x, &y, &z, i, n, expect, true);
     }
 }
 
@@ -81,12 +126,15 @@ static const Isa *level(int i)
     qb_error err = {0};
     return isa_set(all_levels[i], &err) ? isa_now() : NULL;
 }
-#define EACH_LEVEL(isa) \
-    const Isa *isa; \
+#define EACH_LEVEL(isa)            \
+    const Isa *isa;                \
     for (int l_ = 0; l_ < 3; l_++) \
         if ((isa = level(l_)))
 
-static double expect_row(int op, int dtype, double x, double y, double z) { return (void)z, value_scalar((Op)op, dtype, x, y); }
+static double expect_row(int op, int dtype, double x, double y, double z)
+{
+    return (void)z, value_scalar((Op)op, dtype, x, y);
+}
 
 static void test_every_row_equals_the_scalar_reference(void)
 {
@@ -94,10 +142,13 @@ static void test_every_row_equals_the_scalar_reference(void)
     for (int op = 0; op < OP_COUNT; op++) {
         if (op_table[op].cls == CLASS_STRUCT) continue;
         for (int dtype = 0; dtype < QB_DTYPE_COUNT; dtype++) {
-            bool floating = dtype != QB_BOOL, takes = op_table[op].in == IN_A || (op_table[op].in == IN_F) == floating;
+            bool floating = dtype != QB_BOOL,
+                 takes = op_table[op].in == IN_A || (op_table[op].in == IN_F) == floating;
             int kernel = kernel_op(op, dtype);
             CHECK(takes == (isa->kernels[kernel] != NULL));
-            if (isa->kernels[kernel]) each_length(isa, kernel, op, dtype, op_table[op].to_bool ? QB_BOOL : dtype, 0, expect_row);
+            if (isa->kernels[kernel])
+                each_length(isa, kernel, op, dtype, op_table[op].to_bool ? QB_BOOL : dtype, 0,
+                            expect_row);
         }
     }
 }
@@ -117,7 +168,8 @@ static void test_ordinary_elements_take_the_same_values(void)
             }
             int out = op_table[op].to_bool ? QB_BOOL : dtype;
             for (int64_t n = 1; n <= LENGTH; n += n < 20 ? 1 : 70)
-                check(isa, kernel_op(op, dtype), op, dtype, out, &x, &y, &z, 0, n, expect_row, false);
+                check(isa, kernel_op(op, dtype), op, dtype, out, &x, &y, &z, 0, n, expect_row,
+                      false);
         }
 }
 
@@ -131,7 +183,8 @@ static void test_casts(void)
 {
     EACH_LEVEL(isa)
     for (int from = 0; from < QB_DTYPE_COUNT; from++)
-        for (int to = 0; to < QB_DTYPE_COUNT; to++) each_length(isa, kernel_cast(from, to), to, from, to, 0, expect_cast);
+        for (int to = 0; to < QB_DTYPE_COUNT; to++)
+            each_length(isa, kernel_cast(from, to), to, from, to, 0, expect_cast);
 }
 
 static int64_t exponent;
@@ -148,7 +201,8 @@ static void test_integer_powers(void)
     for (int dtype = 0; dtype <= QB_F64; dtype++)
         for (int i = 0; i < 8; i++) {
             exponent = exponents[i];
-            each_length(isa, kernel_op(OP_powi, dtype), OP_powi, dtype, dtype, exponent, expect_powi);
+            each_length(isa, kernel_op(OP_powi, dtype), OP_powi, dtype, dtype, exponent,
+                        expect_powi);
         }
 }
 
@@ -163,7 +217,8 @@ static void test_a_fused_product_keeps_both_roundings(void)
 {
     EACH_LEVEL(isa)
     for (int dtype = 0; dtype <= QB_F64; dtype++)
-        for (int f = 0; f < FUSED_COUNT; f++) each_length(isa, kernel_fused(f, dtype), f, dtype, dtype, 0, expect_fused);
+        for (int f = 0; f < FUSED_COUNT; f++)
+            each_length(isa, kernel_fused(f, dtype), f, dtype, dtype, 0, expect_fused);
 }
 
 static void test_where_takes_elements_by_the_mask(void)
@@ -178,7 +233,9 @@ static void test_where_takes_elements_by_the_mask(void)
             memset(o.bytes, 0x55, sizeof o.bytes);
             isa->kernels[kernel_op(OP_where, dtype)](o.bytes, mask, x.bytes, y.bytes, 0, n);
             int64_t wrong = 0, size = type_elem(dtype);
-            for (int64_t k = 0; k < n; k++) wrong += memcmp(o.bytes + k * size, (mask[k] ? x.bytes : y.bytes) + k * size, (size_t)size) != 0;
+            for (int64_t k = 0; k < n; k++)
+                wrong += memcmp(o.bytes + k * size, (mask[k] ? x.bytes : y.bytes) + k * size,
+                                (size_t)size) != 0;
             CHECK(wrong == 0 && o.bytes[n * size] == 0x55);
         }
     }

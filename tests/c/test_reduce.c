@@ -1,4 +1,5 @@
-/* Reducers against the order contract of plan.h written out as a plain loop, byte for byte, on every ISA level of this CPU. */
+/* Reducers against the order contract of plan.h written out as a plain loop, byte for byte, on
+   every ISA level of this CPU. */
 #include "cpu/cpu.h"
 #include "scalar.h"
 #include "test.h"
@@ -17,24 +18,30 @@ static double step_of(int kind, double a, double b)
 {
     return kind == REDUCE_SUM ? a + b : kind == REDUCE_MAX ? q_max_step(a, b) : q_min_step(a, b);
 }
-static const double neutral[] = {[REDUCE_SUM] = -0.0, [REDUCE_MAX] = -__builtin_inf(), [REDUCE_MIN] = __builtin_inf()};
+static const double neutral[] = {
+    [REDUCE_SUM] = -0.0, [REDUCE_MAX] = -__builtin_inf(), [REDUCE_MIN] = __builtin_inf()};
 
 /* The result of one block: elements x[0], x[stride], ... */
 static double block(int kind, const double *x, int64_t n, int64_t stride)
 {
     double l[SUM_LANES];
     for (int i = 0; i < SUM_LANES; i++) l[i] = neutral[kind];
-    for (int64_t k = 0; k < n; k++) l[k % SUM_LANES] = step_of(kind, l[k % SUM_LANES], x[k * stride]);
+    for (int64_t k = 0; k < n; k++)
+        l[k % SUM_LANES] = step_of(kind, l[k % SUM_LANES], x[k * stride]);
     for (int w = SUM_LANES / 2; w; w /= 2)
         for (int i = 0; i < w; i++) l[i] = step_of(kind, l[i], l[i + w]);
     return l[0];
 }
 
-typedef struct { double x[MOST]; float f[MOST]; } Data;
+typedef struct {
+    double x[MOST];
+    float f[MOST];
+} Data;
 static Data data;
 static void fill(bool special)
 {
-    static const double odd[] = {0.0, -0.0, __builtin_inf(), -__builtin_inf(), __builtin_nan(""), -__builtin_nan("")};
+    static const double odd[] = {
+        0.0, -0.0, __builtin_inf(), -__builtin_inf(), __builtin_nan(""), -__builtin_nan("")};
     for (int k = 0; k < MOST; k++) {
         data.f[k] = (float)random_value();
         if (special) data.f[k] = (float)odd[seed % 977 < 900 ? seed % 2 : seed % 6];
@@ -51,8 +58,10 @@ static void as_double(int dtype, double *out)
 
 static void check_bits(double got, double want, const char *what, int kind, int64_t n)
 {
-    bool some_nan = kind == REDUCE_SUM && got != got && want != want; /* which NaN is not promised for sums */
-    if (!CHECK(some_nan || !memcmp(&got, &want, sizeof got))) fprintf(stderr, "    %s kind %d n %lld: %a, not %a\n", what, kind, (long long)n, got, want);
+    bool some_nan =
+        kind == REDUCE_SUM && got != got && want != want; /* which NaN is not promised for sums */
+    if (!CHECK(some_nan || !memcmp(&got, &want, sizeof got)))
+        fprintf(stderr, "    %s kind %d n %lld: %a, not %a\n", what, kind, (long long)n, got, want);
 }
 
 static void check_all(const Isa *isa, int kind, int dtype)
@@ -64,12 +73,16 @@ static void check_all(const Isa *isa, int kind, int dtype)
     for (int64_t n = 1; n < 700; n += n < 20 ? 1 : 37) {
         r->blocks(out, x, n);
         for (int64_t b = 0; b * BLOCK < n; b++)
-            check_bits(out[b], block(kind, wide + b * BLOCK, n - b * BLOCK < BLOCK ? n - b * BLOCK : BLOCK, 1), "blocks", kind, n);
+            check_bits(out[b],
+                       block(kind, wide + b * BLOCK, n - b * BLOCK < BLOCK ? n - b * BLOCK : BLOCK,
+                             1),
+                       "blocks", kind, n);
     }
     for (int64_t w = 1; w <= BLOCK; w += w < 20 ? 1 : 9) {
         int64_t rows = MOST / w < 23 ? MOST / w : 23;
         r->rows(out, x, rows, w);
-        for (int64_t k = 0; k < rows; k++) check_bits(out[k], block(kind, wide + k * w, w, 1), "rows", kind, w);
+        for (int64_t k = 0; k < rows; k++)
+            check_bits(out[k], block(kind, wide + k * w, w, 1), "rows", kind, w);
     }
     for (int64_t w = 1; w <= 60; w++) { /* a block of rows in pieces of 5, 12, 1, ... */
         int64_t rows = MOST / w < 45 ? MOST / w : 45;
@@ -79,13 +92,15 @@ static void check_all(const Isa *isa, int kind, int dtype)
             r->lanes(lanes, (const char *)x + first * w * type_elem(dtype), first, m, w);
         }
         r->tree(out, lanes, w);
-        for (int64_t c = 0; c < w; c++) check_bits(out[c], block(kind, wide + c, rows, w), "lanes", kind, w);
+        for (int64_t c = 0; c < w; c++)
+            check_bits(out[c], block(kind, wide + c, rows, w), "lanes", kind, w);
     }
     for (int64_t n = 1; n < 40; n++) {
         double total[40];
         memcpy(total, data.x, sizeof total);
         r->join(total, data.x + 100, n);
-        for (int64_t k = 0; k < n; k++) check_bits(total[k], step_of(kind, data.x[k], data.x[100 + k]), "join", kind, n);
+        for (int64_t k = 0; k < n; k++)
+            check_bits(total[k], step_of(kind, data.x[k], data.x[100 + k]), "join", kind, n);
         CHECK_EQ_BITS(total + n, data.x + n, (size_t)(40 - n) * sizeof *total);
     }
 }
@@ -107,7 +122,8 @@ static void test_zeros_infinities_and_nan(void) { check_levels(true); }
 
 static void test_extremes_of_nan_are_the_canonical_one_and_zeros_are_ordered(void)
 {
-    double nan = -__builtin_nan("5"), x[] = {1, nan, 3}, zeros[] = {-0.0, 0.0, -0.0}, out, want = __builtin_nan("");
+    double nan = -__builtin_nan("5"), x[] = {1, nan, 3}, zeros[] = {-0.0, 0.0, -0.0}, out,
+           want = __builtin_nan("");
     const Isa *isa = isa_now();
     isa->reducers[REDUCE_MAX][QB_F64].rows(&out, x, 1, 3);
     CHECK_EQ_BITS(&out, &want, sizeof out);

@@ -1,5 +1,6 @@
-/* Regions, made by chance, on the CPU target against an interpreter that goes element by element: every access form, tile shape,
-   reduction form, fusion and aliasing. Byte for byte, on every ISA level and with one thread and several. */
+/* Regions, made by chance, on the CPU target against an interpreter that goes element by
+   element: every access form, tile shape, reduction form, fusion and aliasing. Byte for byte, on
+   every ISA level and with one thread and several. */
 #include "cpu/cpu.h"
 #include "scalar.h"
 #include "test.h"
@@ -50,11 +51,13 @@ static void row_major(const Region *r, int64_t *stride)
     for (int d = r->rank - 1; d >= 0; d--) stride[d] = n, n *= r->dims[d];
 }
 
-/* Elements that an access with these strides spans; moves the offset so that negative strides stay inside. */
+/* Elements that an access with these strides spans; moves the offset so that negative strides
+   stay inside. */
 static int64_t span(const Region *r, Access *at)
 {
     int64_t low = 0, high = 0;
-    for (int d = 0; d < r->rank; d++) *(at->stride[d] < 0 ? &low : &high) += (r->dims[d] - 1) * at->stride[d];
+    for (int d = 0; d < r->rank; d++)
+        *(at->stride[d] < 0 ? &low : &high) += (r->dims[d] - 1) * at->stride[d];
     at->offset -= low;
     return high - low + 1 + at->offset;
 }
@@ -64,13 +67,25 @@ static Access chance_load(Case *c, const Region *r, int dtype)
     Access at = {0};
     row_major(r, at.stride);
     switch (below(8)) {
-    case 0: case 1: break;                                                                       /* consecutive */
-    case 2: memset(at.stride, 0, sizeof at.stride); break;                                       /* one element */
-    case 3: for (int d = 0; d < r->rank && below(3); d++) at.stride[d] = 0; break;               /* rows, perhaps */
-    case 4: if (r->rank) at.stride[r->rank - 1] = 0; at.offset = 2; break;                       /* columns */
-    case 5: for (int d = 0; d < r->rank; d++) if (below(2)) at.stride[d] = 0; break;
-    case 6: for (int d = 0; d < r->rank; d++) if (below(2)) at.stride[d] *= -1; break;           /* reversed */
-    default:                                                                                     /* transposed, spread */
+    case 0:
+    case 1: break;                                         /* consecutive */
+    case 2: memset(at.stride, 0, sizeof at.stride); break; /* one element */
+    case 3:
+        for (int d = 0; d < r->rank && below(3); d++) at.stride[d] = 0;
+        break; /* rows, perhaps */
+    case 4:
+        if (r->rank) at.stride[r->rank - 1] = 0;
+        at.offset = 2;
+        break; /* columns */
+    case 5:
+        for (int d = 0; d < r->rank; d++)
+            if (below(2)) at.stride[d] = 0;
+        break;
+    case 6:
+        for (int d = 0; d < r->rank; d++)
+            if (below(2)) at.stride[d] *= -1;
+        break; /* reversed */
+    default:   /* transposed, spread */
         for (int64_t d = 0, n = 1 + below(2); d < r->rank; d++) at.stride[d] = n, n *= r->dims[d];
         at.offset = below(3);
     }
@@ -81,8 +96,10 @@ static Access chance_load(Case *c, const Region *r, int dtype)
 static Access chance_store(Case *c, const Region *r, int dtype, int64_t *stride)
 {
     Access at = {0};
-    if (stride) memcpy(at.stride, stride, sizeof at.stride);
-    else row_major(r, at.stride);
+    if (stride)
+        memcpy(at.stride, stride, sizeof at.stride);
+    else
+        row_major(r, at.stride);
     if (!stride && below(3) == 0) {
         int64_t n = 1 + below(2); /* transposed, into a part of a larger array */
         for (int d = 0; d < r->rank; d++) at.stride[d] = n, n *= r->dims[d] + below(2);
@@ -92,7 +109,10 @@ static Access chance_store(Case *c, const Region *r, int dtype, int64_t *stride)
     return at;
 }
 
-static int dtype_of(const Region *r, int32_t v) { return v < r->n_loads ? r->loads[v].dtype : r->instrs[v - r->n_loads].out; }
+static int dtype_of(const Region *r, int32_t v)
+{
+    return v < r->n_loads ? r->loads[v].dtype : r->instrs[v - r->n_loads].out;
+}
 
 /* A value of this dtype among the first n, or -1. */
 static int32_t pick(const Region *r, int32_t n, int dtype)
@@ -107,9 +127,11 @@ static int32_t pick(const Region *r, int32_t n, int dtype)
 static bool chance_instr(Region *r, int32_t n, Instr *o)
 {
     static const uint8_t unary[] = {OP_neg, OP_abs, OP_tanh, OP_sin, OP_exp, OP_sqrt, OP_floor};
-    static const uint8_t binary[] = {OP_add, OP_sub, OP_mul, OP_mul, OP_add, OP_sub, OP_div, OP_greater, OP_equal};
+    static const uint8_t binary[] = {OP_add, OP_sub, OP_mul,     OP_mul,  OP_add,
+                                     OP_sub, OP_div, OP_greater, OP_equal};
     int dtype = below(3) ? QB_F64 : below(3) ? QB_F32 : QB_BOOL;
-    *o = (Instr){.in = (uint8_t)dtype, .out = (uint8_t)dtype, .a = pick(r, n, dtype), .b = -1, .c = -1};
+    *o = (Instr){
+        .in = (uint8_t)dtype, .out = (uint8_t)dtype, .a = pick(r, n, dtype), .b = -1, .c = -1};
     if (o->a < 0) return false;
     int64_t kind = below(10);
     if (kind == 0) {
@@ -137,7 +159,8 @@ static bool chance_instr(Region *r, int32_t n, Instr *o)
 
 static void chance_dims(Region *r)
 {
-    static const int64_t sizes[] = {2, 3, 5, 7, 8, 16, 20, 33, 64, 100, 127, 128, 129, 256, 257, 300, 700, 1500};
+    static const int64_t sizes[] = {2,   3,   5,   7,   8,   16,  20,  33,  64,
+                                    100, 127, 128, 129, 256, 257, 300, 700, 1500};
     r->rank = (int)below(5);
     r->size = 1;
     for (int d = 0; d < r->rank; d++) {
@@ -147,11 +170,18 @@ static void chance_dims(Region *r)
     }
 }
 
-/* Step 0 copies an input to the workspace, step 1 is the region, step 2 copies the workspace out: so a store may overwrite a load. */
+/* Step 0 copies an input to the workspace, step 1 is the region, step 2 copies the workspace
+   out: so a store may overwrite a load. */
 static void make_copy(Case *c, int step, int64_t size, int dtype, int32_t from, int32_t to)
 {
     Region *r = &c->steps[step].region;
-    *r = (Region){.rank = 1, .dims = {size}, .size = size, .n_loads = 1, .n_stores = 1, .loads = c->loads[step], .stores = c->stores[step]};
+    *r = (Region){.rank = 1,
+                  .dims = {size},
+                  .size = size,
+                  .n_loads = 1,
+                  .n_stores = 1,
+                  .loads = c->loads[step],
+                  .stores = c->stores[step]};
     if (size == 1) r->rank = 0;
     r->loads[0] = (Load){.dtype = (uint8_t)dtype, .at = {.slot = from, .stride = {1}}};
     r->stores[0] = (Store){.value = 0, .at = {.slot = to, .stride = {1}}};
@@ -164,11 +194,15 @@ static void make_case(Case *c)
     c->p.steps = c->steps;
     c->p.n_steps = 3;
     Region *r = &c->steps[1].region;
-    *r = (Region){.loads = c->loads[1], .instrs = c->instrs, .stores = c->stores[1], .reduces = c->reduces};
+    *r = (Region){.loads = c->loads[1],
+                  .instrs = c->instrs,
+                  .stores = c->stores[1],
+                  .reduces = c->reduces};
     chance_dims(r);
     /* load 0 lies in the workspace, consecutive */
     int dtype = below(4) ? QB_F64 : QB_F32;
-    int32_t in = new_slot(c, SLOT_INPUT, dtype, r->size), work = new_slot(c, SLOT_WORK, dtype, r->size);
+    int32_t in = new_slot(c, SLOT_INPUT, dtype, r->size),
+            work = new_slot(c, SLOT_WORK, dtype, r->size);
     make_copy(c, 0, r->size, dtype, in, work);
     r->loads[0] = (Load){.dtype = (uint8_t)dtype, .at = {.slot = work}};
     row_major(r, r->loads[0].at.stride);
@@ -176,8 +210,10 @@ static void make_case(Case *c)
     for (int i = 1; i < r->n_loads; i++) {
         int t = i == 1 ? QB_F64 : below(5) < 3 ? QB_F64 : below(2) ? QB_F32 : QB_BOOL;
         r->loads[i] = (Load){.dtype = (uint8_t)t};
-        if (below(5) == 0) r->loads[i].splat = true, r->loads[i].value = t == QB_BOOL ? 1 : -0.5;
-        else r->loads[i].at = chance_load(c, r, t);
+        if (below(5) == 0)
+            r->loads[i].splat = true, r->loads[i].value = t == QB_BOOL ? 1 : -0.5;
+        else
+            r->loads[i].at = chance_load(c, r, t);
     }
     for (int64_t i = below(MOST_INSTRS + 1); i > 0; i--)
         if (chance_instr(r, r->n_loads + r->n_instrs, &r->instrs[r->n_instrs])) r->n_instrs++;
@@ -197,7 +233,8 @@ static void make_case(Case *c)
     }
     if (r->rank && below(3)) {
         r->form = below(2) ? REDUCE_TRAILING : REDUCE_LEADING;
-        r->split = r->form == REDUCE_TRAILING ? (int)below(r->rank) : 1 + (int)below(r->rank - (r->rank > 1));
+        r->split = r->form == REDUCE_TRAILING ? (int)below(r->rank)
+                                              : 1 + (int)below(r->rank - (r->rank > 1));
         if (r->split == r->rank) r->form = REDUCE_TRAILING, r->split = 0;
         for (int64_t i = 1 + below(MOST_REDUCES); i > 0; i--) {
             static const uint8_t ops[] = {OP_sum, OP_mean, OP_max, OP_min};
@@ -210,7 +247,8 @@ static void make_case(Case *c)
                 for (int d = d0; d < d1; d++) stride[d] = n, n *= r->dims[d];
             else
                 for (int d = d1 - 1; d >= d0; d--) stride[d] = n, n *= r->dims[d];
-            r->reduces[r->n_reduces++] = (Reduce){v, ops[below(4)], chance_store(c, r, dtype_of(r, v), stride)};
+            r->reduces[r->n_reduces++] =
+                (Reduce){v, ops[below(4)], chance_store(c, r, dtype_of(r, v), stride)};
         }
         if (!r->n_reduces) r->form = REDUCE_NONE;
     }
@@ -220,14 +258,19 @@ static void make_case(Case *c)
 /* ---- memory ---- */
 static double get(int dtype, const void *p, int64_t k)
 {
-    return dtype == QB_F64 ? ((const double *)p)[k] : dtype == QB_F32 ? (double)((const float *)p)[k] : ((const unsigned char *)p)[k];
+    return dtype == QB_F64   ? ((const double *)p)[k]
+           : dtype == QB_F32 ? (double)((const float *)p)[k]
+                             : ((const unsigned char *)p)[k];
 }
 
 static void set(int dtype, void *p, int64_t k, double v)
 {
-    if (dtype == QB_F64) ((double *)p)[k] = v;
-    else if (dtype == QB_F32) ((float *)p)[k] = (float)v;
-    else ((unsigned char *)p)[k] = v != 0;
+    if (dtype == QB_F64)
+        ((double *)p)[k] = v;
+    else if (dtype == QB_F32)
+        ((float *)p)[k] = (float)v;
+    else
+        ((unsigned char *)p)[k] = v != 0;
 }
 
 static void fill_inputs(Case *c)
@@ -237,7 +280,8 @@ static void fill_inputs(Case *c)
         if (s->kind != SLOT_INPUT) continue;
         c->in[s->index] = malloc((size_t)s->bytes);
         for (int64_t k = 0; k < s->bytes / type_elem(s->dtype); k++)
-            set(s->dtype, c->in[s->index], k, s->dtype == QB_BOOL ? (double)below(2) : (double)(below(4001) - 2000) / 512);
+            set(s->dtype, c->in[s->index], k,
+                s->dtype == QB_BOOL ? (double)below(2) : (double)(below(4001) - 2000) / 512);
     }
     for (int i = 0; i < c->p.n_outputs; i++) {
         c->out[i] = malloc((size_t)c->out_bytes[i]);
@@ -258,7 +302,9 @@ static void drop_case(Case *c)
 static char *memory(Case *c, int32_t slot)
 {
     const Slot *s = &c->slots[slot];
-    return s->kind == SLOT_WORK ? (char *)c->work + s->offset : s->kind == SLOT_INPUT ? c->in[s->index] : c->expected[s->index];
+    return s->kind == SLOT_WORK    ? (char *)c->work + s->offset
+           : s->kind == SLOT_INPUT ? c->in[s->index]
+                                   : c->expected[s->index];
 }
 
 static int64_t place(const Region *r, const Access *at, int64_t e)
@@ -270,13 +316,17 @@ static int64_t place(const Region *r, const Access *at, int64_t e)
 
 static double evaluate(const Instr *n, double a, double b, double c)
 {
-    if (n->op == OP_cast) return n->out == QB_BOOL ? a != 0 : n->out == QB_F32 ? (double)(float)a : a;
+    if (n->op == OP_cast)
+        return n->out == QB_BOOL ? a != 0 : n->out == QB_F32 ? (double)(float)a : a;
     if (n->op == OP_where) return a != 0 ? b : c;
     if (n->op == OP_powi) return n->in == QB_F32 ? (double)(float)q_powi(a, n->i) : q_powi(a, n->i);
     return value_scalar((Op)n->op, n->in, a, b);
 }
 
-static double step_of(int op, double a, double b) { return op == OP_max ? q_max_step(a, b) : op == OP_min ? q_min_step(a, b) : a + b; }
+static double step_of(int op, double a, double b)
+{
+    return op == OP_max ? q_max_step(a, b) : op == OP_min ? q_min_step(a, b) : a + b;
+}
 
 /* The contract, literally. Element k of an output is x[k * stride]. */
 static double reduce(int op, const double *x, int64_t n, int64_t stride)
@@ -284,8 +334,10 @@ static double reduce(int op, const double *x, int64_t n, int64_t stride)
     double total = 0;
     for (int64_t b = 0; b < n; b += BLOCK) {
         double l[SUM_LANES];
-        for (int i = 0; i < SUM_LANES; i++) l[i] = op == OP_max ? -Q_INF : op == OP_min ? Q_INF : -0.0;
-        for (int64_t k = b; k < n && k < b + BLOCK; k++) l[(k - b) % SUM_LANES] = step_of(op, l[(k - b) % SUM_LANES], x[k * stride]);
+        for (int i = 0; i < SUM_LANES; i++)
+            l[i] = op == OP_max ? -Q_INF : op == OP_min ? Q_INF : -0.0;
+        for (int64_t k = b; k < n && k < b + BLOCK; k++)
+            l[(k - b) % SUM_LANES] = step_of(op, l[(k - b) % SUM_LANES], x[k * stride]);
         for (int w = SUM_LANES / 2; w; w /= 2)
             for (int i = 0; i < w; i++) l[i] = step_of(op, l[i], l[i + w]);
         total = b ? step_of(op, total, l[0]) : l[0];
@@ -302,16 +354,19 @@ static void interpret(Case *c, const Region *r)
         for (int64_t e = 0; e < r->size; e++) {
             if (i < r->n_loads) {
                 const Load *l = &r->loads[i];
-                v[i][e] = l->splat ? l->value : get(l->dtype, memory(c, l->at.slot), place(r, &l->at, e));
+                v[i][e] =
+                    l->splat ? l->value : get(l->dtype, memory(c, l->at.slot), place(r, &l->at, e));
             } else {
                 const Instr *n = &r->instrs[i - r->n_loads];
-                v[i][e] = evaluate(n, v[n->a][e], n->b < 0 ? 0 : v[n->b][e], n->c < 0 ? 0 : v[n->c][e]);
+                v[i][e] =
+                    evaluate(n, v[n->a][e], n->b < 0 ? 0 : v[n->b][e], n->c < 0 ? 0 : v[n->c][e]);
             }
         }
     }
     for (int i = 0; i < r->n_stores; i++) {
         const Store *s = &r->stores[i];
-        for (int64_t e = 0; e < r->size; e++) set(dtype_of(r, s->value), memory(c, s->at.slot), place(r, &s->at, e), v[s->value][e]);
+        for (int64_t e = 0; e < r->size; e++)
+            set(dtype_of(r, s->value), memory(c, s->at.slot), place(r, &s->at, e), v[s->value][e]);
     }
     int64_t w = 1;
     for (int d = r->split; d < r->rank; d++) w *= r->dims[d];
@@ -320,8 +375,10 @@ static void interpret(Case *c, const Region *r)
         const Reduce *n = &r->reduces[i];
         int64_t outputs = trailing ? r->size / w : w;
         for (int64_t k = 0; k < outputs; k++) {
-            double x = trailing ? reduce(n->op, v[n->value] + k * w, w, 1) : reduce(n->op, v[n->value] + k, r->size / w, w);
-            set(dtype_of(r, n->value), memory(c, n->at.slot), place(r, &n->at, trailing ? k * w : k), x);
+            double x = trailing ? reduce(n->op, v[n->value] + k * w, w, 1)
+                                : reduce(n->op, v[n->value] + k, r->size / w, w);
+            set(dtype_of(r, n->value), memory(c, n->at.slot),
+                place(r, &n->at, trailing ? k * w : k), x);
         }
     }
     for (int i = 0; i < values; i++) free(v[i]);
@@ -337,9 +394,11 @@ static int64_t differences(const Case *c)
         if (s->kind != SLOT_OUTPUT) continue;
         int64_t size = type_elem(s->dtype);
         for (int64_t k = 0; k < s->bytes / size; k++) {
-            double a = get(s->dtype, c->out[s->index], k), b = get(s->dtype, c->expected[s->index], k);
+            double a = get(s->dtype, c->out[s->index], k),
+                   b = get(s->dtype, c->expected[s->index], k);
             bool nan = a != a && b != b;
-            wrong += !nan && memcmp((char *)c->out[s->index] + k * size, (char *)c->expected[s->index] + k * size, (size_t)size);
+            wrong += !nan && memcmp((char *)c->out[s->index] + k * size,
+                                    (char *)c->expected[s->index] + k * size, (size_t)size);
         }
     }
     return wrong;
@@ -354,13 +413,17 @@ static void run_everywhere(Case *c, int number)
         if (!isa_set(levels[l], &err)) continue;
         for (int threads = 1; threads <= 3; threads++) {
             pool_resize(threads, &err);
-            for (int i = 0; i < c->p.n_outputs; i++) memset(c->out[i], 0x55, (size_t)c->out_bytes[i]);
+            for (int i = 0; i < c->p.n_outputs; i++)
+                memset(c->out[i], 0x55, (size_t)c->out_bytes[i]);
             CHECK(cpu_target.run(&c->p, (const void *const *)c->in, c->out, &err));
             int64_t wrong = differences(c);
             const Region *r = &c->steps[1].region;
             if (!CHECK(wrong == 0))
-                fprintf(stderr, "    case %d on %s with %d threads: %lld elements differ; rank %d of %lld, form %d\n", number, levels[l],
-                        threads, (long long)wrong, r->rank, (long long)r->size, r->form);
+                fprintf(stderr,
+                        "    case %d on %s with %d threads: %lld elements differ; rank %d of %lld, "
+                        "form %d\n",
+                        number, levels[l], threads, (long long)wrong, r->rank, (long long)r->size,
+                        r->form);
         }
     }
     cpu_target.drop(&c->p);

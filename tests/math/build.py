@@ -13,7 +13,8 @@ FLAGS = ["-std=gnu17", "-O3", "-fPIC", "-shared", "-ffp-contract=off", "-fno-mat
 LEVELS = {  # compiler flags, CPU features
     "baseline": ([], set()),
     "v3": (["-march=x86-64-v3"], {"avx2", "fma", "bmi2"}),
-    "v4": (["-march=x86-64-v4", "-mprefer-vector-width=512"], {"avx2", "fma", "bmi2", "avx512f", "avx512dq", "avx512vl", "avx512bw"}),
+    "v4": (["-march=x86-64-v4", "-mprefer-vector-width=512"],
+           {"avx2", "fma", "bmi2", "avx512f", "avx512dq", "avx512vl", "avx512bw", "avx512cd"}),
 }
 
 
@@ -43,8 +44,8 @@ class Library:
         flags = FLAGS + LEVELS[level or levels()[-1]][0]
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "math.so")
-            command = [*(cc or compiler()).split(), *flags, os.path.join(HERE, "driver.c"), "-o", path, "-lm"]
-            subprocess.run(command, check=True)
+            flags += [os.path.join(HERE, "driver.c"), "-o", path, "-lm"]
+            subprocess.run([*(cc or compiler()).split(), *flags], check=True)
             self.lib = ctypes.CDLL(path)
 
     def rows(self, table="math_rows"):

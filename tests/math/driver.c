@@ -9,18 +9,22 @@
 
 enum { TILE = 256 };
 
-#define ROW(name, type, args, fetch, value, rare, slow)                                                              \
-    void math_##name(args(type), type *out, long n)                                                                  \
-    {                                                                                                                \
-        for (long t = 0; t < n; t += TILE) {                                                                         \
-            long end = n - t < TILE ? n : t + TILE;                                                                  \
-            int any = 0;                                                                                             \
-            for (long i = t; i < end; i++) { fetch(type) any |= (rare) != 0; (void)x; }                              \
-            if (any)                                                                                                 \
-                for (long i = t; i < end; i++) { fetch(type) out[i] = (type)((rare) ? (slow) : (value)); }           \
-            else                                                                                                     \
-                _Pragma("omp simd") for (long i = t; i < end; i++) { fetch(type) out[i] = (type)(value); }           \
-        }                                                                                                            \
+#define ROW(name, type, args, fetch, value, rare, slow)                                           \
+    void math_##name(args(type), type *out, long n)                                               \
+    {                                                                                             \
+        for (long t = 0; t < n; t += TILE) {                                                      \
+            long end = n - t < TILE ? n : t + TILE;                                               \
+            int any = 0;                                                                          \
+            for (long i = t; i < end; i++) { fetch(type) any |= (rare) != 0; (void)x; }           \
+            if (any)                                                                              \
+                for (long i = t; i < end; i++) {                                                  \
+                    fetch(type) out[i] = (type)((rare) ? (slow) : (value));                       \
+                }                                                                                 \
+            else                                                                                  \
+                _Pragma("omp simd") for (long i = t; i < end; i++) {                              \
+                    fetch(type) out[i] = (type)(value);                                           \
+                }                                                                                 \
+        }                                                                                         \
     }
 #define ARGS1(type) const type *restrict a
 #define ARGS2(type) const type *restrict a, const type *restrict b

@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-
 import quabla as qb
 
 np = pytest.importorskip("numpy")
@@ -30,8 +29,20 @@ def test_numpy_integers_become_float64(kind):
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32, np.bool_])
 def test_numpy_arrays_keep_their_dtype_in_any_layout(kind):
-    a = np.array(np.random.RandomState(0).randn(4, 5, 6) > 0.3 if kind is np.bool_ else np.random.RandomState(0).randn(4, 5, 6), kind)
-    for view in (a, a.T, a[::2, ::-1], a[:, 1], a[..., 2:3], np.asfortranarray(a), np.broadcast_to(a[0, 0, 0], (3, 2)), a[1, 2, 3]):
+    a = np.array(
+        np.random.RandomState(0).randn(4, 5, 6) > 0.3 if kind is np.bool_ else np.random.RandomState(0).randn(4, 5, 6),
+        kind,
+    )
+    for view in (
+        a,
+        a.T,
+        a[::2, ::-1],
+        a[:, 1],
+        a[..., 2:3],
+        np.asfortranarray(a),
+        np.broadcast_to(a[0, 0, 0], (3, 2)),
+        a[1, 2, 3],
+    ):
         x = qb.array(view)
         assert x.shape == list(view.shape)
         assert x.dtype.name == np.dtype(kind).name
@@ -156,13 +167,23 @@ def test_bad_shapes_and_counts():
     for bad in (2.5, "ab", (1.0,), None, True):
         with pytest.raises(TypeError):
             qb.zeros(bad)
-    for bad in (lambda: qb.linspace(0, 1, 0), lambda: qb.arange(0), lambda: qb.arange(0, 1, 0), lambda: qb.zeros((1,) * 17)):
+    for bad in (
+        lambda: qb.linspace(0, 1, 0),
+        lambda: qb.arange(0),
+        lambda: qb.arange(0, 1, 0),
+        lambda: qb.zeros((1,) * 17),
+    ):
         with pytest.raises(ValueError):
             bad()
 
 
 def test_huge_requests_fail_before_any_allocation():
-    for huge in (lambda: qb.zeros((2**40, 2**40)), lambda: qb.arange(0, 1e15), lambda: qb.ones((10**18,)), lambda: qb.eye(2**31)):
+    for huge in (
+        lambda: qb.zeros((2**40, 2**40)),
+        lambda: qb.arange(0, 1e15),
+        lambda: qb.ones((10**18,)),
+        lambda: qb.eye(2**31),
+    ):
         with pytest.raises(MemoryError):
             huge()
     with pytest.raises(MemoryError):

@@ -3,7 +3,6 @@
 import math
 
 import pytest
-
 import quabla as qb
 
 np = pytest.importorskip("numpy")
@@ -97,7 +96,13 @@ def test_value_and_grad_and_has_aux():
 
     x = qb.array([1.0, 2.0])
     (value, aux), g = qb.value_and_grad(f, has_aux=True)(x)
-    assert (value.item(), g.tolist(), aux["twice"].tolist(), aux["n"], aux["s"]) == (5.0, [2.0, 4.0], [2.0, 4.0], 7, "text")
+    assert (value.item(), g.tolist(), aux["twice"].tolist(), aux["n"], aux["s"]) == (
+        5.0,
+        [2.0, 4.0],
+        [2.0, 4.0],
+        7,
+        "text",
+    )
     g, aux = qb.grad(f, has_aux=True)(x)
     assert (g.tolist(), aux["twice"].tolist()) == ([2.0, 4.0], [2.0, 4.0])
     assert qb.value_and_grad(lambda x: x * 3)(2.0)[0].item() == 6.0
@@ -272,6 +277,11 @@ def test_readme_quickstart_figures():
     assert value.item() == 0.6748224496841431
     assert grads["w"].tolist() == [-0.0, 0.09867792576551437, 0.53318190574646, 1.2793999910354614]
     assert grads["b"].item() == 1.3702377080917358
-    assert qb.grad(loss, argnums=1)(params, x).tolist() == [0.0, -0.03947117179632187, 0.053318191319704056, 0.2558799982070923]
+    assert qb.grad(loss, argnums=1)(params, x).tolist() == [
+        0.0,
+        -0.03947117179632187,
+        0.053318191319704056,
+        0.2558799982070923,
+    ]
     xs = qb.array([[0.5, 1.0, 2.0, -1.0], [1.0, 1.0, 1.0, 1.0]], dtype=qb.float32)
     assert qb.vmap(loss, in_axes=(None, 0))(params, xs).tolist() == [0.2575097382068634, 0.5868375897407532]

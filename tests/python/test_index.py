@@ -1,7 +1,6 @@
 """Basic indexing is NumPy's."""
 
 import pytest
-
 import quabla as qb
 
 np = pytest.importorskip("numpy")

@@ -9,7 +9,6 @@ import weakref
 from typing import NamedTuple
 
 import pytest
-
 import quabla as qb
 
 np = pytest.importorskip("numpy")
@@ -123,7 +122,10 @@ def test_an_eviction_warns_with_both_signatures():
     with pytest.warns(qb.RetraceWarning) as caught:
         f(qb.ones((3,), dtype=qb.float32), {"a": 2.0})
     text = str(caught[0].message)
-    assert "max_traces=2 and evicted its least recently used trace:\n  (float64[1], {'a': 2.0})\nnew signature:\n  (float32[3], {'a': 2.0})" in text
+    assert (
+        "max_traces=2 and evicted its least recently used trace:\n  (float64[1], {'a': 2.0})\nnew signature:\n  (float32[3], {'a': 2.0})"
+        in text
+    )
     assert "<lambda>) exceeded" in text
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -410,7 +412,11 @@ def test_tracing_leaks_nothing():
 
 
 def test_step_loop_keeps_the_state_inside():
-    loop = qb._core.StepLoop(lambda s, x: ({"w": s["w"] + x, "n": s["n"] + 1.0}, s["w"].sum()), {"w": qb.zeros((2,)), "n": 0.0}, (qb.ones((2,)),))
+    loop = qb._core.StepLoop(
+        lambda s, x: ({"w": s["w"] + x, "n": s["n"] + 1.0}, s["w"].sum()),
+        {"w": qb.zeros((2,)), "n": 0.0},
+        (qb.ones((2,)),),
+    )
     first = loop.state
     assert loop.step().item() == 0.0
     assert loop.step().item() == 2.0
@@ -431,7 +437,13 @@ def test_step_loop_keeps_the_state_inside():
 
 @pytest.mark.parametrize(
     "step",
-    [lambda s: s, lambda s: (s, s, s), lambda s: ({"v": s["w"]}, 0.0), lambda s: ({"w": s["w"].sum()}, 0.0), lambda s: ({"w": 1.0}, 0.0)],
+    [
+        lambda s: s,
+        lambda s: (s, s, s),
+        lambda s: ({"v": s["w"]}, 0.0),
+        lambda s: ({"w": s["w"].sum()}, 0.0),
+        lambda s: ({"w": 1.0}, 0.0),
+    ],
 )
 def test_a_step_that_changes_its_state_is_refused(step):
     loop = qb._core.StepLoop(step, {"w": qb.zeros((2,))})

@@ -3,7 +3,6 @@
 import math
 
 import pytest
-
 import quabla as qb
 
 np = pytest.importorskip("numpy")
@@ -43,7 +42,9 @@ def test_text_equals_numpys(data):
         assert repr(qb.array(b)) == expected(b)
 
 
-@pytest.mark.parametrize("shape", [(1,), (40,), (1000,), (1001,), (3, 400), (2, 3, 4), (20, 60), (7, 7, 7, 7), (2000, 2), (1, 1, 1)])
+@pytest.mark.parametrize(
+    "shape", [(1,), (40,), (1000,), (1001,), (3, 400), (2, 3, 4), (20, 60), (7, 7, 7, 7), (2000, 2), (1, 1, 1)]
+)
 @pytest.mark.parametrize("kind", ["f32", "f64", "bool"])
 def test_layout_equals_numpys(shape, kind):
     r = np.random.RandomState(0)
@@ -60,7 +61,9 @@ def test_shortest_digits_of_random_bits():
         big = np.abs(a[np.isfinite(a)])
         if not (big.size and 1e6 <= big.max() < 1e8):  # NumPy versions differ there
             assert repr(qb.array(a)) == expected(a)
-        b = (r.randint(0, 2**63, size=5, dtype=np.uint64) * 2 + r.randint(0, 2, size=5).astype(np.uint64)).view(np.float64)
+        b = (r.randint(0, 2**63, size=5, dtype=np.uint64) * 2 + r.randint(0, 2, size=5).astype(np.uint64)).view(
+            np.float64
+        )
         assert repr(qb.array(b)) == expected(b)
 
 

@@ -7,7 +7,6 @@ import pickle
 import weakref
 
 import pytest
-
 import quabla as qb
 
 np = pytest.importorskip("numpy")
@@ -191,7 +190,9 @@ def test_reductions_take_axes_and_keepdims():
 def test_structural_methods():
     a = np.arange(6.0).reshape(2, 3)
     x = qb.array(a)
-    assert x.reshape(3, 2).tolist() == x.reshape([3, 2]).tolist() == x.reshape(-1, 2).tolist() == a.reshape(3, 2).tolist()
+    assert (
+        x.reshape(3, 2).tolist() == x.reshape([3, 2]).tolist() == x.reshape(-1, 2).tolist() == a.reshape(3, 2).tolist()
+    )
     assert x.T.tolist() == x.transpose().tolist() == x.transpose([1, 0]).tolist() == a.T.tolist()
     assert qb.array(1.0).broadcast_to((2, 2)).tolist() == [[1.0, 1.0], [1.0, 1.0]]
     assert x.slice(1, 0, 2).tolist() == a[:, 0:2].tolist()
@@ -215,7 +216,11 @@ def test_stack_keeps_the_dtype_of_the_arrays_beside_numbers():
 def test_methods_and_functions_are_the_same_ops():
     x = qb.array([0.25, 0.5])
     for row in qb._core._ops():
-        if row["arity"] != 1 or not row["elementwise"] or row["name"] in ("powi", "cast", "stop_gradient", "logical_not"):
+        if (
+            row["arity"] != 1
+            or not row["elementwise"]
+            or row["name"] in ("powi", "cast", "stop_gradient", "logical_not")
+        ):
             continue
         assert bits(getattr(qb, row["name"])(x)) == bits(getattr(x, row["name"])()), row["name"]
         assert getattr(qb, row["name"]).__doc__.strip()
@@ -231,6 +236,21 @@ def test_functions_take_keywords_and_report_wrong_ones():
         qb.add(1.0)
     with pytest.raises(TypeError, match="at most"):
         qb.sin(1.0, 2.0)
+
+
+def test_functions_are_built_in_functions_to_python():
+    import inspect
+
+    assert pickle.loads(pickle.dumps(qb.sin)) is qb.sin
+    assert repr(qb.sin) == "<built-in function sin>"
+    assert qb.sin.__module__ == "quabla"
+    assert str(inspect.signature(qb.sum)) == "(x, axis=None, keepdims=False)"
+    assert str(inspect.signature(qb.Tensor.sum)) == "(self, /, axis=None, keepdims=False)"
+
+    class Net:
+        act = qb.tanh
+
+    assert Net().act(0.0).item() == 0.0  # it does not bind
 
 
 def test_bool_arithmetic_is_refused_with_the_way_out():

@@ -3,7 +3,6 @@
 import math
 
 import pytest
-
 import quabla as qb
 
 np = pytest.importorskip("numpy")
@@ -65,7 +64,12 @@ def test_a_tracer_is_dead_after_its_trace():
     traced(lambda x: kept.append(x) or x)
     dead = kept[0]
     assert dead.shape == [2]
-    for use in (lambda: dead + 1, lambda: qb.sin(dead), lambda: traced(lambda x: x + dead), lambda: qb.jit(lambda x: x)(dead)):
+    for use in (
+        lambda: dead + 1,
+        lambda: qb.sin(dead),
+        lambda: traced(lambda x: x + dead),
+        lambda: qb.jit(lambda x: x)(dead),
+    ):
         with pytest.raises(qb.TracerError, match="ended"):
             use()
     with pytest.raises(qb.TracerError):

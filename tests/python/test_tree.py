@@ -4,7 +4,6 @@ import collections
 from typing import NamedTuple
 
 import pytest
-
 import quabla as qb
 
 tree = qb.tree
@@ -67,7 +66,17 @@ def test_structures_print(t, text):
 
 
 def test_structures_differ_by_class_keys_and_aux():
-    different = [(1, 2), [1, 2], P(1, 2), {"a": 1, "b": 2}, {"a": 1, "c": 2}, Pair(1, 2, "k"), Pair(1, 2, "l"), (1, (2,)), None]
+    different = [
+        (1, 2),
+        [1, 2],
+        P(1, 2),
+        {"a": 1, "b": 2},
+        {"a": 1, "c": 2},
+        Pair(1, 2, "k"),
+        Pair(1, 2, "l"),
+        (1, (2,)),
+        None,
+    ]
     defs = [tree.structure(t) for t in different]
     assert all((a == b) == (i == j) for i, a in enumerate(defs) for j, b in enumerate(defs))
 

@@ -1,7 +1,6 @@
 """vmap: axes, sizes, results, and equality with the loop bit for bit."""
 
 import pytest
-
 import quabla as qb
 
 np = pytest.importorskip("numpy")
