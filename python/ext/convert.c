@@ -172,6 +172,22 @@ static bool buffer_type(const Py_buffer *view, PyObject *o, qb_type *t)
     return true;
 }
 
+/* NumPy's arrays have a dtype to name, other buffers their format only. */
+static void bad_elements(PyObject *o, const Py_buffer *view)
+{
+    PyObject *dtype = PyObject_GetAttrString(o, "dtype");
+    PyErr_Clear();
+    PyObject *name = dtype ? PyObject_Str(dtype)
+                           : PyUnicode_FromFormat("format '%s'", view->format ? view->format : "B");
+    if (name)
+        PyErr_Format(
+            PyExc_TypeError,
+            "array: elements of %U are not supported; convert to float64, float32 or bool first",
+            name);
+    Py_XDECREF(dtype);
+    Py_XDECREF(name);
+}
+
 static PyObject *from_buffer(PyObject *o, int dtype, bool *weak)
 {
     Py_buffer view;
@@ -180,10 +196,7 @@ static PyObject *from_buffer(PyObject *o, int dtype, bool *weak)
     qb_type t = {0};
     Tensor *out = NULL;
     if (kind == K_NONE || view.suboffsets) {
-        PyErr_Format(PyExc_TypeError,
-                     "array: elements of format '%s' are not supported; convert to float64, "
-                     "float32 or bool first",
-                     view.format ? view.format : "B");
+        bad_elements(o, &view);
     } else if (buffer_type(&view, o, &t)) {
         if (weak) *weak = dtype < 0 && !view.ndim && kind > K_BOOL;
         t.dtype = (uint8_t)(dtype >= 0 ? dtype : kind > K_BOOL ? QB_F64 : (int)kind);

@@ -181,7 +181,7 @@ PyObject *index_item(PyObject *x, Py_ssize_t i)
 
 PyObject *index_get(PyObject *x, PyObject *key)
 {
-    Key k;
+    Key k = {0};
     const bool tuple = PyTuple_Check(key);
     PyObject *const *parts = tuple ? PySequence_Fast_ITEMS(key) : &key;
     if (!read_key(array_type(x), parts, tuple ? PyTuple_GET_SIZE(key) : 1, &k)) return NULL;

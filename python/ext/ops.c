@@ -42,7 +42,17 @@ PyObject *ops_array(PyObject *o)
     return array_check(o) ? Py_NewRef(o) : convert_array(o, -1, false, NULL);
 }
 
-static bool fill(Operand *p, PyObject *x)
+/* Says of which op, since the conversion does not know. */
+static bool usable(int op, PyObject *x)
+{
+    if (ops_operand(x) || PyRange_Check(x)) return true;
+    PyErr_Format(PyExc_TypeError,
+                 "%s: cannot take %s; operands are numbers, lists, NumPy arrays and Tensors",
+                 qb_op_at(op).name, stage_kind(x));
+    return false;
+}
+
+static bool fill(int op, Operand *p, PyObject *x)
 {
     p->hold = NULL;
     if (tensor_check(x)) {
@@ -69,6 +79,7 @@ static bool fill(Operand *p, PyObject *x)
         return p->value != -1 || !PyErr_Occurred();
     }
     bool weak = false;
+    if (!usable(op, x)) return false;
     p->hold = convert_array(x, -1, false, &weak);
     if (!p->hold) return false;
     p->type = weak ? &weak_scalar : &((Tensor *)p->hold)->type;
@@ -88,7 +99,7 @@ static PyObject *eager(int op, const qb_attr *attr, PyObject *const *x, Py_ssize
     int64_t bytes = 0;
     bool ok = true;
     for (; ok && ready < n; ready++) {
-        ok = fill(&p[ready], x[ready]);
+        ok = fill(op, &p[ready], x[ready]);
         if (!ok) break;
         types[ready] = p[ready].type;
         data[ready] = p[ready].data;
@@ -117,13 +128,14 @@ static PyObject *traced(int op, const qb_attr *attr, PyObject *const *x, Py_ssiz
     qb_error err = {0};
     if (!f) { /* no trace is running here: say so about the first tracer */
         for (Py_ssize_t i = 0; i < n; i++)
-            if (tracer_check(x[i]) &&
-                !frame_capture(NULL, ((Tracer *)x[i])->frame, ((Tracer *)x[i])->value, v))
-                return NULL;
+            if (tracer_check(x[i]))
+                return frame_capture(NULL, ((Tracer *)x[i])->frame, ((Tracer *)x[i])->value, v),
+                       NULL;
+        return NULL;
     }
     frame_locate(f);
     for (Py_ssize_t i = 0; i < n; i++)
-        if (!frame_lift(f, x[i], &v[i])) return NULL;
+        if (!usable(op, x[i]) || !frame_lift(f, x[i], &v[i])) return NULL;
     const qb_value out = qb_apply(f->graph, op, v, (int)n, attr, &err);
     return out.graph ? tracer_new(f, out) : error_raise(&err);
 }

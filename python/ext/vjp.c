@@ -142,10 +142,13 @@ static PyObject *pull_back(Vjp *v, PyObject *ct)
     qb_value *in = PyMem_Calloc(2 * n_in + 2 * n_out + 1, sizeof *in);
     bool *wanted = PyMem_Calloc(n_in + 1, sizeof *wanted);
     Leaves leaves = {0};
-    TreeDef *tree =
-        in && wanted ? flatten_like(v->o.tree, ct, &leaves) : (TreeDef *)PyErr_NoMemory();
+    TreeDef *tree = NULL;
+    if (in && wanted)
+        tree = flatten_like(v->o.tree, ct, &leaves);
+    else
+        PyErr_NoMemory();
     PyObject *out = NULL;
-    bool ok = tree;
+    bool ok = tree && in && wanted;
     for (size_t i = 0; ok && i < n_in; i++) ok = frame_capture(f, v->outer, v->f->bound[i], &in[i]);
     for (Py_ssize_t i = 0; ok && i < v->d.leaves.n; i++)
         if (v->d.input[i] >= 0) wanted[v->d.input[i]] = true;

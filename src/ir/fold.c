@@ -69,7 +69,7 @@ static const void *data_of(Val v, void **room)
 static Val splat_op(Graph *g, Op op, const Val *x, int n, const Attr *attr, const Type *out)
 {
     Type types[3], one = type_make(out->dtype, 0, NULL);
-    double value, data[3] = {0}, result = 0;
+    double value = 0, data[3] = {0}, result = 0;
     const void *p[3];
     void *to = &result;
     for (int i = 0; i < n; i++) {
