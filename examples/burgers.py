@@ -10,7 +10,6 @@ import argparse
 import math
 
 import numpy as np
-
 import quabla as qb
 
 NU = 0.01 / math.pi
@@ -19,9 +18,7 @@ SIZES = (2, 20, 20, 20, 1)
 
 def init(key, sizes=SIZES):
     keys = qb.random.split(key, len(sizes) - 1)
-    return [
-        (qb.random.glorot_normal(k, (m, n)), qb.zeros((n,))) for k, m, n in zip(keys, sizes, sizes[1:])
-    ]
+    return [(qb.random.glorot_normal(k, (m, n)), qb.zeros((n,))) for k, m, n in zip(keys, sizes, sizes[1:])]
 
 
 def u(x, t, p):  # the network at one point

@@ -25,14 +25,81 @@ from ._core import (
 )
 
 # Functions of the extension. Those named as Python's builtins are attributes and stay out of __all__.
-_FUNCTIONS = """
-    add arange arccos arccosh arcsin arcsinh arctan arctanh array asarray astype atan2 broadcast_to cbrt ceil concat cos
-    cosh div equal erf erfc exp exp2 expm1 eye floor fmod full full_like grad greater greater_equal hypot jit jvp less
-    less_equal linspace log log10 log1p log2 logical_and logical_not logical_or matmul mean mul neg not_equal ones
-    ones_like power powi reshape sign sin sinh sqrt stack stop_gradient sub tan tanh transpose value_and_grad vjp vmap
-    where zeros zeros_like
-""".split()
-_BUILTIN_NAMES = "abs max min pow round sum".split()
+_FUNCTIONS = [
+    "add",
+    "arange",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctanh",
+    "array",
+    "asarray",
+    "astype",
+    "atan2",
+    "broadcast_to",
+    "cbrt",
+    "ceil",
+    "concat",
+    "cos",
+    "cosh",
+    "div",
+    "equal",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "eye",
+    "floor",
+    "fmod",
+    "full",
+    "full_like",
+    "grad",
+    "greater",
+    "greater_equal",
+    "hypot",
+    "jit",
+    "jvp",
+    "less",
+    "less_equal",
+    "linspace",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "matmul",
+    "mean",
+    "mul",
+    "neg",
+    "not_equal",
+    "ones",
+    "ones_like",
+    "power",
+    "powi",
+    "reshape",
+    "sign",
+    "sin",
+    "sinh",
+    "sqrt",
+    "stack",
+    "stop_gradient",
+    "sub",
+    "tan",
+    "tanh",
+    "transpose",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+    "where",
+    "zeros",
+    "zeros_like",
+]
+_BUILTIN_NAMES = ["abs", "max", "min", "pow", "round", "sum"]
 globals().update({name: getattr(_core, name) for name in _FUNCTIONS + _BUILTIN_NAMES})
 
 

@@ -4,10 +4,8 @@ import math
 
 import numpy as np
 import pytest
-
 import quabla as qb
 from quabla import _core
-
 
 
 def has_level(name):
@@ -42,7 +40,9 @@ def mlp(p, h):
 
 
 def layers(sizes, dtype):
-    return [(data((m, n), 10 * i, dtype, 0.5), data((n,), i, dtype, 0.1)) for i, (m, n) in enumerate(zip(sizes, sizes[1:]))]
+    return [
+        (data((m, n), 10 * i, dtype, 0.5), data((n,), i, dtype, 0.1)) for i, (m, n) in enumerate(zip(sizes, sizes[1:]))
+    ]
 
 
 def u(x, t, p):
@@ -72,7 +72,10 @@ def chain(x, y):
 
 CASES = {
     "chain": (chain, lambda dt: (data((301, 77), 0, dt), data((301, 77), 1, dt))),
-    "rows and columns": (lambda x, r, c: qb.exp(x * r) - c, lambda dt: (data((60, 40), 0, dt, 0.3), data((40,), 1, dt), data((60, 1), 2, dt))),
+    "rows and columns": (
+        lambda x, r, c: qb.exp(x * r) - c,
+        lambda dt: (data((60, 40), 0, dt, 0.3), data((40,), 1, dt), data((60, 1), 2, dt)),
+    ),
     "sum": (lambda x: qb.sum(qb.exp(-x * x)), lambda dt: (data((100_003,), 0, dt),)),
     "sum axis 0": (lambda x: qb.sum(x * x, axis=0), lambda dt: (data((1003, 37), 0, dt),)),
     "sum axis 1": (lambda x: qb.mean(qb.sin(x), axis=1), lambda dt: (data((37, 1003), 0, dt),)),

@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 import pytest
-
 import quabla as qb
 from quabla import _core
 

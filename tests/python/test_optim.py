@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-
 import quabla as qb
 
 
@@ -201,7 +200,12 @@ def test_trainer_does_not_touch_the_arrays_it_was_given():
 
 def test_trainer_takes_batches():
     trainer = qb.optim.Trainer(
-        lambda p, x, k: qb.mean((p - x) ** 2) * k, qb.array(0.0), qb.optim.SGD(0.5), qb.zeros((2,)), 1.0, batch_argnums=0
+        lambda p, x, k: qb.mean((p - x) ** 2) * k,
+        qb.array(0.0),
+        qb.optim.SGD(0.5),
+        qb.zeros((2,)),
+        1.0,
+        batch_argnums=0,
     )
     trainer.step(qb.array([4.0, 6.0]))
     assert trainer.params.item() == 5.0

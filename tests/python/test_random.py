@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-
 import quabla as qb
 
 MASK = 2**64 - 1

@@ -172,9 +172,7 @@ class Adam(_Optimizer):
         rate = self._rate(state["step"])
         size, eps = qb.div(qb.mul(fix2, rate), fix1), qb.mul(fix2, self.eps)
         grads = tree.map(lambda g: qb.astype(g, qb.float64), self._clipped(grads))
-        m = tree.map(
-            lambda m, g: _flush(qb.add(qb.mul(m, self.b1), qb.mul(g, 1 - self.b1))), state["m"], grads
-        )
+        m = tree.map(lambda m, g: _flush(qb.add(qb.mul(m, self.b1), qb.mul(g, 1 - self.b1))), state["m"], grads)
         v = tree.map(
             lambda v, g: _flush(qb.add(qb.mul(v, self.b2), qb.mul(qb.mul(g, g), 1 - self.b2))), state["v"], grads
         )

@@ -44,9 +44,7 @@ def constant(value):
     return lambda step: qb.add(qb.mul(step, 0.0), value)
 
 
-def exponential_decay(
-    init_value, transition_steps, decay_rate, transition_begin=0, staircase=False, end_value=None
-):
+def exponential_decay(init_value, transition_steps, decay_rate, transition_begin=0, staircase=False, end_value=None):
     """init_value * decay_rate ** ((step - transition_begin) / transition_steps) after transition_begin.
 
     staircase: the exponent is rounded down.    end_value: the rate goes no further than this.
