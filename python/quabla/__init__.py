@@ -103,7 +103,7 @@ _BUILTIN_NAMES = ["abs", "max", "min", "pow", "round", "sum"]
 globals().update({name: getattr(_core, name) for name in _FUNCTIONS + _BUILTIN_NAMES})
 
 
-class Array(_abc.ABC):
+class Array(_abc.ABC):  # noqa: B024  the array types are registered below
     """Base of every array type, for isinstance: Tensor holds data, TraceTensor is a value of a trace."""
 
 
