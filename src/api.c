@@ -5,7 +5,10 @@
 /* ---- tables ---- */
 
 #define ERROR(code, exception, doc) {code, exception},
-static const struct { int code; const char *exception; } error_rows[] = {
+static const struct {
+    int code;
+    const char *exception;
+} error_rows[] = {
 #include "errors.h"
 };
 
@@ -18,7 +21,10 @@ const char *qb_error_exception(int code)
 
 const char *qb_version(void) { return QB_VERSION; }
 
-qb_type qb_type_make(qb_dtype dtype, int rank, const int64_t *dims) { return type_make(dtype, rank, dims); }
+qb_type qb_type_make(qb_dtype dtype, int rank, const int64_t *dims)
+{
+    return type_make(dtype, rank, dims);
+}
 int64_t qb_type_size(const qb_type *t) { return type_size(t); }
 int64_t qb_type_bytes(const qb_type *t) { return type_bytes(t); }
 int64_t qb_dtype_size(int dtype) { return type_elem(dtype); }
@@ -71,18 +77,21 @@ static bool usable(const Graph *g, qb_error *err)
 static bool frozen(const Graph *g, qb_error *err)
 {
     if (g && g->frozen) return true;
-    error_set(err, QB_EVALUE, g ? "the graph is not frozen; call qb_graph_freeze first" : "no graph");
+    error_set(err, QB_EVALUE,
+              g ? "the graph is not frozen; call qb_graph_freeze first" : "no graph");
     return false;
 }
 
 static bool type_valid(const Type *t, qb_error *err)
 {
-    if (t->dtype >= QB_DTYPE_COUNT) return error_set(err, QB_EDTYPE, "no such dtype: %d", t->dtype), false;
+    if (t->dtype >= QB_DTYPE_COUNT)
+        return error_set(err, QB_EDTYPE, "no such dtype: %d", t->dtype), false;
     if (t->rank > QB_MAX_RANK)
         return error_set(err, QB_ESHAPE, "rank %d; at most %d axes", t->rank, QB_MAX_RANK), false;
     for (int i = 0; i < t->rank; i++)
         if (t->dims[i] < 1)
-            return error_set(err, QB_ESHAPE, "axis %d has length %lld; lengths are at least 1", i, (long long)t->dims[i]),
+            return error_set(err, QB_ESHAPE, "axis %d has length %lld; lengths are at least 1", i,
+                             (long long)t->dims[i]),
                    false;
     if (type_bytes(t) < 0)
         return error_set(err, QB_EMEMORY, "%s is larger than any memory", TYPE_TEXT(t)), false;
@@ -128,8 +137,9 @@ qb_value qb_constant_dense(qb_graph *g, const qb_type *type, qb_buffer *data, qb
 {
     if (!usable(g, err) || !type_valid(type, err)) return NONE;
     if (qb_buffer_bytes(data) < type_bytes(type))
-        return error_set(err, QB_EVALUE, "%s needs %lld bytes; the buffer has %lld", TYPE_TEXT(type),
-                         (long long)type_bytes(type), (long long)qb_buffer_bytes(data)),
+        return error_set(err, QB_EVALUE, "%s needs %lld bytes; the buffer has %lld",
+                         TYPE_TEXT(type), (long long)type_bytes(type),
+                         (long long)qb_buffer_bytes(data)),
                NONE;
     Val v = gdense(g, type, data);
     return settle(g, err) ? v : NONE;
@@ -154,14 +164,18 @@ int qb_graph_input_count(const qb_graph *g) { return (int)g->n_inputs; }
 int qb_graph_output_count(const qb_graph *g) { return (int)g->n_outputs; }
 int qb_graph_node_count(const qb_graph *g) { return (int)g->n_nodes; }
 const qb_type *qb_graph_input_type(const qb_graph *g, int i) { return &g->types[g->inputs[i]]; }
-const char *qb_graph_input_name(const qb_graph *g, int i) { return g->nodes[g->def[g->inputs[i]]].attr->name; }
+const char *qb_graph_input_name(const qb_graph *g, int i)
+{
+    return g->nodes[g->def[g->inputs[i]]].attr->name;
+}
 qb_value qb_graph_output_at(const qb_graph *g, int i) { return graph_val(g, g->outputs[i]); }
 const qb_type *qb_type_of(qb_value v) { return type_of(v); }
 
 qb_value qb_apply(qb_graph *g, int op, const qb_value *x, int n, const qb_attr *attr, qb_error *err)
 {
     if (!usable(g, err) || !owned(g, x, n, false, "operand", err)) return NONE;
-    if (op < 0 || op >= OP_COUNT) return error_set(err, QB_EVALUE, "no op has the number %d", op), NONE;
+    if (op < 0 || op >= OP_COUNT)
+        return error_set(err, QB_EVALUE, "no op has the number %d", op), NONE;
     Val v = apply_op(g, op, x, n, attr ? attr : &(Attr){0});
     return settle(g, err) ? v : NONE;
 }
@@ -196,45 +210,52 @@ void qb_free(void *text) { mem_free(text); }
 
 static bool bindable(Graph *dst, const Graph *src, const Val *args, qb_error *err)
 {
-    if (!usable(dst, err) || !frozen(src, err) || !owned(dst, args, (int)src->n_inputs, false, "argument", err))
+    if (!usable(dst, err) || !frozen(src, err) ||
+        !owned(dst, args, (int)src->n_inputs, false, "argument", err))
         return false;
     return true;
 }
 
-static bool same_types(const Graph *src, const Val *v, const Id *like, int n, const char *what, qb_error *err)
+static bool same_types(const Graph *src, const Val *v, const Id *like, int n, const char *what,
+                       qb_error *err)
 {
     for (int i = 0; i < n; i++)
         if (!val_none(v[i]) && !type_same(type_of(v[i]), &src->types[like[i]]))
-            return error_set(err, QB_ESHAPE, "%s %d is %s; the program has %s", what, i, TYPE_TEXT(type_of(v[i])),
-                             TYPE_TEXT(&src->types[like[i]])),
+            return error_set(err, QB_ESHAPE, "%s %d is %s; the program has %s", what, i,
+                             TYPE_TEXT(type_of(v[i])), TYPE_TEXT(&src->types[like[i]])),
                    false;
     return true;
 }
 
-bool qb_inline(qb_graph *dst, const qb_graph *src, const qb_value *args, qb_value *outs, qb_error *err)
+bool qb_inline(qb_graph *dst, const qb_graph *src, const qb_value *args, qb_value *outs,
+               qb_error *err)
 {
-    if (!bindable(dst, src, args, err) || !same_types(src, args, src->inputs, (int)src->n_inputs, "argument", err))
+    if (!bindable(dst, src, args, err) ||
+        !same_types(src, args, src->inputs, (int)src->n_inputs, "argument", err))
         return false;
     inline_run(dst, src, args, outs);
     return settle(dst, err);
 }
 
-bool qb_jvp(qb_graph *dst, const qb_graph *src, const qb_value *args, const qb_value *tangents, qb_value *outs,
-            qb_value *out_tangents, qb_error *err)
+bool qb_jvp(qb_graph *dst, const qb_graph *src, const qb_value *args, const qb_value *tangents,
+            qb_value *outs, qb_value *out_tangents, qb_error *err)
 {
     int n = src ? (int)src->n_inputs : 0;
-    if (!bindable(dst, src, args, err) || !same_types(src, args, src->inputs, n, "argument", err)) return false;
-    if (!owned(dst, tangents, n, true, "tangent", err) || !same_types(src, tangents, src->inputs, n, "tangent", err))
+    if (!bindable(dst, src, args, err) || !same_types(src, args, src->inputs, n, "argument", err))
+        return false;
+    if (!owned(dst, tangents, n, true, "tangent", err) ||
+        !same_types(src, tangents, src->inputs, n, "tangent", err))
         return false;
     jvp_run(dst, src, args, tangents, outs, out_tangents);
     return settle(dst, err);
 }
 
-bool qb_vjp(qb_graph *dst, const qb_graph *src, const qb_value *args, const qb_value *cotangents, const bool *wanted,
-            qb_value *outs, qb_value *grads, qb_error *err)
+bool qb_vjp(qb_graph *dst, const qb_graph *src, const qb_value *args, const qb_value *cotangents,
+            const bool *wanted, qb_value *outs, qb_value *grads, qb_error *err)
 {
     int n = src ? (int)src->n_outputs : 0;
-    if (!bindable(dst, src, args, err) || !same_types(src, args, src->inputs, (int)src->n_inputs, "argument", err))
+    if (!bindable(dst, src, args, err) ||
+        !same_types(src, args, src->inputs, (int)src->n_inputs, "argument", err))
         return false;
     if (!owned(dst, cotangents, n, true, "cotangent", err) ||
         !same_types(src, cotangents, src->outputs, n, "cotangent", err))
@@ -243,23 +264,27 @@ bool qb_vjp(qb_graph *dst, const qb_graph *src, const qb_value *args, const qb_v
     return settle(dst, err);
 }
 
-bool qb_vmap(qb_graph *dst, const qb_graph *src, const qb_value *args, const bool *mapped, int64_t size,
-             qb_value *outs, bool *out_mapped, qb_error *err)
+bool qb_vmap(qb_graph *dst, const qb_graph *src, const qb_value *args, const bool *mapped,
+             int64_t size, qb_value *outs, bool *out_mapped, qb_error *err)
 {
     if (!bindable(dst, src, args, err)) return false;
-    if (size < 1) return error_set(err, QB_ESHAPE, "vmap over an axis of length %lld", (long long)size), false;
+    if (size < 1)
+        return error_set(err, QB_ESHAPE, "vmap over an axis of length %lld", (long long)size),
+               false;
     for (uint32_t i = 0; i < src->n_inputs; i++) {
         Type want = src->types[src->inputs[i]];
         if (mapped[i]) {
             if (want.rank == QB_MAX_RANK)
-                return error_set(err, QB_ESHAPE, "vmap of rank %d; at most %d axes", want.rank, QB_MAX_RANK), false;
+                return error_set(err, QB_ESHAPE, "vmap of rank %d; at most %d axes", want.rank,
+                                 QB_MAX_RANK),
+                       false;
             memmove(want.dims + 1, want.dims, sizeof *want.dims * want.rank);
             want.dims[0] = size;
             want.rank++;
         }
         if (!type_same(type_of(args[i]), &want))
-            return error_set(err, QB_ESHAPE, "vmap: argument %u is %s; expected %s", i, TYPE_TEXT(type_of(args[i])),
-                             TYPE_TEXT(&want)),
+            return error_set(err, QB_ESHAPE, "vmap: argument %u is %s; expected %s", i,
+                             TYPE_TEXT(type_of(args[i])), TYPE_TEXT(&want)),
                    false;
     }
     vmap_run(dst, src, args, mapped, size, outs, out_mapped);
@@ -282,7 +307,10 @@ static const char *const target_names[] = {
 };
 
 int qb_target_count(void) { return (int)(sizeof target_names / sizeof *target_names); }
-const char *qb_target_name(int i) { return i >= 0 && i < qb_target_count() ? target_names[i] : NULL; }
+const char *qb_target_name(int i)
+{
+    return i >= 0 && i < qb_target_count() ? target_names[i] : NULL;
+}
 
 static const Target *target_find(const char *name)
 {
@@ -301,7 +329,9 @@ qb_plan *qb_compile(const qb_graph *g, const qb_options *options, qb_error *err)
     if (t) return plan_compile(g, t, options, err);
     for (int i = 0; i < qb_target_count(); i++)
         if (!strcmp(target_names[i], name))
-            return error_set(err, QB_EUNSUPPORTED, "target '%s' is not in this build; it has: cpu", name), NULL;
+            return error_set(err, QB_EUNSUPPORTED, "target '%s' is not in this build; it has: cpu",
+                             name),
+                   NULL;
     return error_set(err, QB_ETARGET, "no target is called '%s'; this build has: cpu", name), NULL;
 }
 
@@ -341,8 +371,8 @@ char *qb_plan_steps(const qb_plan *p, qb_error *err)
     return text_take(&t, err);
 }
 
-bool qb_eager(int op, const qb_attr *attr, int n, const qb_type *const *types, const void *const *data,
-              qb_buffer **out, qb_type *out_type, qb_error *err)
+bool qb_eager(int op, const qb_attr *attr, int n, const qb_type *const *types,
+              const void *const *data, qb_buffer **out, qb_type *out_type, qb_error *err)
 {
     return cache_eager(&cpu_target, op, attr, n, types, data, out, out_type, err);
 }
@@ -351,7 +381,9 @@ bool qb_eager(int op, const qb_attr *attr, int n, const qb_type *const *types, c
 
 bool qb_set_threads(int n, qb_error *err)
 {
-    if (n < 0) return error_set(err, QB_EVALUE, "threads: %d is not a count; 0 means the default", n), false;
+    if (n < 0)
+        return error_set(err, QB_EVALUE, "threads: %d is not a count; 0 means the default", n),
+               false;
     return pool_resize(n, err);
 }
 

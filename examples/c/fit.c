@@ -53,7 +53,8 @@ static qb_graph *loss_of(const qb_graph *u_xx, qb_error *err)
     qb_type vector = qb_type_make(QB_F64, 1, &points), scalar = qb_type_make(QB_F64, 0, NULL);
     qb_graph *g = qb_graph_new(err);
     need(g != NULL, err);
-    qb_value xw[2] = {qb_graph_input(g, "x", &vector, err), qb_graph_input(g, "w", &scalar, err)}, curve;
+    qb_value xw[2] = {qb_graph_input(g, "x", &vector, err), qb_graph_input(g, "w", &scalar, err)},
+             curve;
     bool mapped[2] = {true, false}, out_mapped;
     need(qb_vmap(g, u_xx, xw, mapped, POINTS, &curve, &out_mapped, err), err);
     qb_value wave = qb_op1("sin", qb_op2("mul", xw[0], qb_constant(g, &scalar, PI, err), err), err);
@@ -72,7 +73,8 @@ static qb_graph *with_gradient(const qb_graph *loss, qb_error *err)
     qb_type scalar = qb_type_make(QB_F64, 0, NULL);
     qb_value args[2], value, grads[2], one;
     for (int i = 0; i < 2; i++)
-        args[i] = qb_graph_input(g, qb_graph_input_name(loss, i), qb_graph_input_type(loss, i), err);
+        args[i] =
+            qb_graph_input(g, qb_graph_input_name(loss, i), qb_graph_input_type(loss, i), err);
     one = qb_constant(g, &scalar, 1.0, err);
     need(qb_vjp(g, loss, args, &one, (bool[]){false, true}, &value, grads, err), err);
     need(qb_graph_output(g, value, err), err);
