@@ -30,7 +30,7 @@ extern "C" {
 /* In the order of src/errors.h; qb_error_exception names the Python exception of each. */
 typedef enum {
     QB_OK, QB_EVALUE, QB_ESHAPE, QB_EDTYPE, QB_ETYPE, QB_EINDEX, QB_EMEMORY, QB_EUNSUPPORTED, QB_ETARGET, QB_ETRACER,
-    QB_EPARSE, QB_EBUG
+    QB_EPARSE, QB_EINTERRUPT, QB_EBUG
 } qb_code;
 
 typedef struct qb_error {
@@ -136,6 +136,22 @@ QB_API qb_value qb_apply(qb_graph *g, int op, const qb_value *x, int n, const qb
 QB_API qb_value qb_op1(const char *op, qb_value x, qb_error *err);
 QB_API qb_value qb_op2(const char *op, qb_value x, qb_value y, qb_error *err);
 
+/* Control flow. Bodies are frozen graphs whose inputs stand for the operands x, one by one (of dtype and shape alike); the graph keeps
+   references to them. outs gets a value for each output of the body. A body sees nothing of the graph around it: what it uses
+   is among its operands. */
+/* The outputs of on_true where pred (bool[]), else of on_false. Only that branch runs. */
+QB_API bool qb_cond(qb_graph *g, qb_value pred, const qb_graph *on_true, const qb_graph *on_false, const qb_value *x, int n,
+                    qb_value *outs, qb_error *err);
+/* The body `length` (> 0) times. x: first `carries` values that go from one iteration to the next, then `xs` arrays of which iteration
+   i gets x[i] (first axis of that length; with reverse from the last to the first), then whatever is the same in all of them. The
+   body gives the next carries, then values that are stacked. outs: the last carries, then the stacks. */
+QB_API bool qb_scan(qb_graph *g, const qb_graph *body, int64_t length, bool reverse, int carries, int xs, const qb_value *x, int n,
+                    qb_value *outs, qb_error *err);
+/* body gives the next carries while test gives true (bool[]). x: `carries` values, then what is the same in all iterations. max_steps:
+   0, or a bound, at which the loop ends whatever test says; qb_vjp needs one. */
+QB_API bool qb_while(qb_graph *g, const qb_graph *test, const qb_graph *body, int64_t max_steps, int carries, const qb_value *x, int n,
+                     qb_value *outs, qb_error *err);
+
 QB_API char *qb_graph_text(const qb_graph *g, qb_error *err); /* the graph's own text; parses back. qb_free it */
 QB_API qb_graph *qb_parse(const char *text, qb_error *err);   /* frozen */
 QB_API bool qb_check(const qb_graph *g, qb_error *err);       /* is the graph legal? */
@@ -181,6 +197,11 @@ QB_API int qb_plan_node_count(const qb_plan *p);
    row-major. *out is a new buffer. */
 QB_API bool qb_eager(int op, const qb_attr *attr, int n, const qb_type *const *types, const void *const *data,
                      qb_buffer **out, qb_type *out_type, qb_error *err);
+
+/* Called every few milliseconds, from the thread that runs the plan, while a loop runs; true ends the run with QB_EINTERRUPT. One
+   function for the process; NULL: none. The plan stays usable. */
+typedef bool qb_interrupt_fn(void *arg);
+QB_API void qb_set_interrupt(qb_interrupt_fn *fn, void *arg);
 
 /* ---- targets and threads ---- */
 

@@ -195,6 +195,40 @@ qb_value qb_op2(const char *op, qb_value x, qb_value y, qb_error *err)
     return by_name(op, (Val[]){x, y}, 2, err);
 }
 
+/* Operands of a region: each one there, the bodies frozen and with as many inputs. */
+static bool region_ready(Graph *g, const Graph *body, const Graph *other, const Val *x, int n, qb_error *err)
+{
+    if (!usable(g, err) || !frozen(body, err) || !frozen(other, err) || !owned(g, x, n, false, "operand", err)) return false;
+    if ((int)body->n_inputs == n && (int)other->n_inputs == n) return true;
+    return error_set(err, QB_EVALUE, "a body takes %u operands, not %d",
+                     (unsigned)((int)body->n_inputs == n ? other : body)->n_inputs, n),
+           false;
+}
+
+bool qb_cond(qb_graph *g, qb_value pred, const qb_graph *on_true, const qb_graph *on_false, const qb_value *x, int n, qb_value *outs,
+             qb_error *err)
+{
+    if (!region_ready(g, on_true, on_false, x, n, err) || !owned(g, &pred, 1, false, "predicate", err)) return false;
+    region_cond(g, pred, on_true, on_false, x, n, outs);
+    return settle(g, err);
+}
+
+bool qb_scan(qb_graph *g, const qb_graph *body, int64_t length, bool reverse, int carries, int xs, const qb_value *x, int n,
+             qb_value *outs, qb_error *err)
+{
+    if (!region_ready(g, body, body, x, n, err)) return false;
+    region_scan(g, body, (ScanForm){length, reverse, carries, xs}, x, n, outs);
+    return settle(g, err);
+}
+
+bool qb_while(qb_graph *g, const qb_graph *test, const qb_graph *body, int64_t max_steps, int carries, const qb_value *x, int n,
+              qb_value *outs, qb_error *err)
+{
+    if (!region_ready(g, test, body, x, n, err)) return false;
+    region_while(g, test, body, max_steps, carries, x, n, outs);
+    return settle(g, err);
+}
+
 char *qb_graph_text(const qb_graph *g, qb_error *err)
 {
     Text t = {0};
@@ -354,7 +388,8 @@ bool qb_plan_run(qb_plan *p, const void *const *inputs, void *const *outputs, qb
 int qb_plan_input_count(const qb_plan *p) { return p->n_inputs; }
 int qb_plan_output_count(const qb_plan *p) { return p->n_outputs; }
 const qb_type *qb_plan_output_type(const qb_plan *p, int i) { return &p->out_types[i]; }
-int64_t qb_plan_workspace(const qb_plan *p) { return p->work_bytes; }
+int64_t qb_plan_workspace(const qb_plan *p) { return plan_workspace(p); }
+void qb_set_interrupt(qb_interrupt_fn *fn, void *arg) { pulse_set(fn, arg); }
 int qb_plan_node_count(const qb_plan *p) { return (int)p->graph->n_nodes; }
 
 char *qb_plan_text(const qb_plan *p, qb_error *err)

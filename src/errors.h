@@ -10,5 +10,6 @@ ERROR( QB_EUNSUPPORTED, "UnsupportedOperationError", "the target has no such ope
 ERROR( QB_ETARGET,      "ValueError",                "no such target" )
 ERROR( QB_ETRACER,      "TracerError",               "a traced value used outside its trace" )
 ERROR( QB_EPARSE,       "ValueError",                "text that is not a program" )
+ERROR( QB_EINTERRUPT,   "KeyboardInterrupt",         "the interrupt function ended a run" )
 ERROR( QB_EBUG,         "SystemError",               "a fault of the library itself" )
 #undef ERROR

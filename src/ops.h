@@ -13,7 +13,8 @@
      mlx    spelling on MLX        ulp   bound in float64, tested against MPFR (0: correctly rounded or exact)
 
    STRUCT ops have Rules in src/ops/<file>.c. attrs tells print.c and parse.c which attributes they carry (see ATTR in ir.h).
-     arity  number of operands, -1 for any number >= 1 */
+     arity  number of operands, -1 for any number >= 1
+   cond, scan and while are the REGION ops: they hold graphs as bodies (src/ops/region.c), and are all control flow there is. */
 /* clang-format off */
 #ifndef UNARY
 #define UNARY(name, in, out, value, rare, slow, d, mlx, ulp, doc)
@@ -91,6 +92,9 @@ STRUCT( mean,          1,     "axes",                     "sum over axes divided
 STRUCT( max,           1,     "axes",                     "largest element over axes; NaN wins, -0 < +0" )
 STRUCT( min,           1,     "axes",                     "smallest element over axes; NaN wins, -0 < +0" )
 STRUCT( matmul,        2,     "",                         "[..., m, k] x [..., k, n] -> [..., m, n]; equal batch axes, fixed order of plan.h" )
+STRUCT( cond,          -1,    "",                         "cond(pred, operands...): the results of the first body where pred, else of the second; only that one runs" )
+STRUCT( scan,          -1,    "length reverse carries xs", "scan(carries..., xs..., captures...): the body `length` times; last carries, then its other results stacked" )
+STRUCT( while,         -1,    "carries max_steps",        "while(carries..., captures...): the second body while the first gives true, at most max_steps times (0: no bound)" )
 /* clang-format on */
 #undef UNARY
 #undef BINARY

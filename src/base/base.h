@@ -69,6 +69,12 @@ struct qb_buffer {
     void *owner;
 };
 
+/* ---- pulse.c: is the run to stop? ---- */
+typedef struct { uint32_t left, step; int64_t last; } Pulse; /* of one run; starts as {1} */
+void pulse_set(qb_interrupt_fn *fn, void *arg);
+bool pulse_slow(Pulse *p);
+static inline bool pulse(Pulse *p) { return --p->left || pulse_slow(p); } /* once in an iteration; false: stop */
+
 /* ---- pool.c: one job at a time, its tiles claimed one by one ---- */
 /* The caller works too and never waits for a tile that nobody claimed. Helpers take the caller's floating-point control word, so
    rounding and denormal modes are part of no thread. Nested calls, calls while another thread's job runs, and pools of one thread run

@@ -9,37 +9,6 @@
 
 enum { STACK_BYTES = 16384, LINE = 64 };
 
-typedef struct {
-    bool is_region;
-    union {
-        Code code;
-        ProductCode product;
-    };
-} Exe;
-
-/* helpers: for each thread from 1 on a line with the epoch that it has begun, its bases and its
-   memory. The epoch counts shared steps, so a thread knows whether it has begun this one. */
-typedef struct {
-    int threads;
-    int64_t epoch;
-    char **base; /* of thread 0 */
-    char *pack;  /* packed B of a product */
-    char *helpers;
-    int64_t stride; /* bytes of a helper */
-    void *memory;
-} Workspace;
-
-typedef struct {
-    Arena arena;
-    int n;
-    Exe *exes;
-    char *tiles;
-    int64_t n_base;
-    int64_t table_bytes, work_bytes, parts_bytes, pack_bytes, thread_bytes; /* multiples of 64 */
-    bool parallel; /* some step has work for several threads */
-    _Atomic(Workspace *) spare;
-} Exec;
-
 static int64_t round64(int64_t n) { return (n + 63) & ~(int64_t)63; }
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -49,8 +18,10 @@ static bool compile_steps(qb_plan *p, Exec *x, TileSet *tiles, qb_error *err)
     for (int i = 0; i < p->n_steps; i++) {
         const Step *s = &p->steps[i];
         Exe *e = &x->exes[i];
-        e->is_region = s->kind == STEP_REGION;
-        if (e->is_region) {
+        e->kind = s->kind;
+        if (e->kind == STEP_LOOP) {
+            if (!control_compile(&e->control, p, &s->loop, &x->arena, err)) return false;
+        } else if (e->kind == STEP_REGION) {
             if (!code_compile(&e->code, p, &s->region, tiles, &x->arena, err)) return false;
             x->thread_bytes = larger(x->thread_bytes, round64(e->code.thread_bytes));
             x->parts_bytes = larger(x->parts_bytes, round64(e->code.parts_bytes));
@@ -102,8 +73,9 @@ static int64_t workspace_bytes(const Exec *x)
     return n;
 }
 
-static void workspace_open(Workspace *w, const qb_plan *p, const Exec *x, char *at, int threads)
+void cpu_open(Workspace *w, const qb_plan *p, char *at, int threads)
 {
+    const Exec *x = p->exec;
     *w = (Workspace){.threads = threads,
                      .base = (char **)at,
                      .memory = at,
@@ -131,7 +103,7 @@ static Workspace *workspace_new(const qb_plan *p, const Exec *x, int threads, qb
         mem_free(w);
         return NULL;
     }
-    workspace_open(w, p, x, memory, threads);
+    cpu_open(w, p, memory, threads);
     for (int i = 1; i < threads; i++) *(int64_t *)(w->helpers + (i - 1) * w->stride) = 0;
     return w;
 }
@@ -143,8 +115,9 @@ static void workspace_free(Workspace *w)
     mem_free(w);
 }
 
-static Workspace *workspace_take(const qb_plan *p, Exec *x, qb_error *err)
+Workspace *cpu_take(const qb_plan *p, qb_error *err)
 {
+    Exec *x = p->exec;
     int threads = x->parallel ? pool_threads() : 1;
     Workspace *w = atomic_exchange(&x->spare, NULL);
     if (w && w->threads >= threads) return w;
@@ -152,8 +125,9 @@ static Workspace *workspace_take(const qb_plan *p, Exec *x, qb_error *err)
     return workspace_new(p, x, threads, err);
 }
 
-static void workspace_give(Exec *x, Workspace *w)
+void cpu_give(const qb_plan *p, Workspace *w)
 {
+    Exec *x = p->exec;
     Workspace *none = NULL;
     if (!atomic_compare_exchange_strong(&x->spare, &none, w)) workspace_free(w);
 }
@@ -178,7 +152,7 @@ static char **bases_of(const Shared *s, int thread)
     *(int64_t *)line = s->w->epoch;
     memcpy(base, s->w->base, (size_t)s->x->n_base * sizeof *base);
     base[BASE_THREAD] = line + LINE + s->x->table_bytes;
-    if (s->e->is_region) vm_begin(&s->e->code, base);
+    if (s->e->kind == STEP_REGION) vm_begin(&s->e->code, base);
     return base;
 }
 
@@ -226,36 +200,49 @@ static void run_product(const Exec *x, const Exe *e, const Isa *isa, Workspace *
     }
 }
 
-static void run_steps(const qb_plan *p, const Exec *x, Workspace *w, const void *const *in,
-                      void *const *out)
+bool cpu_steps(const qb_plan *p, Workspace *w, const Isa *isa, qb_error *err)
 {
-    const Isa *isa = isa_now();
+    const Exec *x = p->exec;
+    for (const Exe *e = x->exes, *end = e + x->n; e < end; e++) {
+        if (e->kind == STEP_REGION) run_region(x, e, isa, w);
+        else if (e->kind == STEP_MATMUL) run_product(x, e, isa, w);
+        else if (!control_run(&e->control, isa, w, err)) return false;
+    }
+    return true;
+}
+
+static bool run_on(const qb_plan *p, Workspace *w, const void *const *in, void *const *out, qb_error *err)
+{
     char **arrays = w->base + BASE_ARRAYS;
+    Pulse pulse = {1, 0, 0};
+    w->pulse = &pulse;
     if (p->n_inputs) memcpy(arrays, in, (size_t)p->n_inputs * sizeof *arrays);
     if (p->n_outputs) memcpy(arrays + p->n_inputs, out, (size_t)p->n_outputs * sizeof *arrays);
-    for (const Exe *e = x->exes, *end = e + x->n; e < end; e++)
-        if (e->is_region)
-            run_region(x, e, isa, w);
-        else
-            run_product(x, e, isa, w);
+    return cpu_steps(p, w, isa_now(), err);
 }
 
 static bool run(qb_plan *p, const void *const *in, void *const *out, qb_error *err)
 {
-    Exec *x = p->exec;
+    const Exec *x = p->exec;
     int64_t bytes = workspace_bytes(x);
     if (!x->parallel && bytes >= 0 && bytes <= STACK_BYTES) {
         _Alignas(64) char memory[STACK_BYTES];
         Workspace w;
-        workspace_open(&w, p, x, memory, 1);
-        run_steps(p, x, &w, in, out);
-        return true;
+        cpu_open(&w, p, memory, 1);
+        return run_on(p, &w, in, out, err);
     }
-    Workspace *w = workspace_take(p, x, err);
+    Workspace *w = cpu_take(p, err);
     if (!w) return false;
-    run_steps(p, x, w, in, out);
-    workspace_give(x, w);
-    return true;
+    bool ok = run_on(p, w, in, out, err);
+    cpu_give(p, w);
+    return ok;
+}
+
+/* Inside a loop a plan without work for several threads runs in the loop's scratch; the others take a workspace of their own. */
+static int64_t room(const qb_plan *p)
+{
+    const Exec *x = p->exec;
+    return x->parallel ? 0 : workspace_bytes(x);
 }
 
 static void drop(qb_plan *p)
@@ -269,4 +256,4 @@ static void drop(qb_plan *p)
     p->exec = NULL;
 }
 
-const Target cpu_target = {.name = "cpu", .prepare = prepare, .run = run, .drop = drop};
+const Target cpu_target = {.name = "cpu", .prepare = prepare, .run = run, .drop = drop, .room = room};

@@ -140,6 +140,42 @@ void product_pack(const ProductCode *o, const Isa *isa, char *const *base, char 
 void product_alone(const ProductCode *o, const Isa *isa, char *const *base, char *pack); /* all of it, here */
 void product_run(const ProductCode *o, const Isa *isa, char *const *base, char *pack, int64_t batch, int64_t task);
 
+/* ---- control.c: cond, scan and while ---- */
+typedef struct Workspace Workspace;
+typedef struct { const Loop *l; Ref *in, *out; Ref scratch; } ControlCode;
+bool control_compile(ControlCode *o, const qb_plan *p, const Loop *l, Arena *keep, qb_error *err);
+bool control_run(const ControlCode *o, const Isa *isa, Workspace *w, qb_error *err); /* false: interrupted, or no memory */
+
+/* ---- cpu.c: a compiled plan, and the memory of a run ---- */
+typedef struct {
+    uint8_t kind; /* a StepKind */
+    union { Code code; ProductCode product; ControlCode control; };
+} Exe;
+typedef struct {
+    Arena arena;
+    int n;
+    Exe *exes;
+    char *tiles;
+    int64_t n_base;
+    int64_t table_bytes, work_bytes, parts_bytes, pack_bytes, thread_bytes; /* multiples of 64 */
+    bool parallel; /* some step has work for several threads */
+    _Atomic(Workspace *) spare;
+} Exec;
+struct Workspace {
+    int threads;
+    int64_t epoch;  /* counts shared regions, so that a thread knows whether it has begun this one */
+    char **base;    /* of thread 0 */
+    char *pack;     /* packed B of a product */
+    char *helpers;  /* of each thread from 1 on: a line with the epoch it has begun, its bases, its memory */
+    int64_t stride; /* bytes of a helper */
+    void *memory;
+    Pulse *pulse;   /* of the run */
+};
+void cpu_open(Workspace *w, const qb_plan *p, char *at, int threads); /* over memory that has room for it */
+Workspace *cpu_take(const qb_plan *p, qb_error *err);
+void cpu_give(const qb_plan *p, Workspace *w);
+bool cpu_steps(const qb_plan *p, Workspace *w, const Isa *isa, qb_error *err); /* inputs and outputs are in w->base */
+
 /* ---- gemm.c: compiled per ISA. C[m,n] = A[m,k] B[k,n], any strides of A and B, C row-major with row stride c_row ---- */
 /* float32 operands are widened when packed or read; results rounded once. C overlaps neither A nor B.
    Isa.pack fills `packed`, once per product; then any thread may compute any rows [m0, m1) by Isa.gemm. Without `packed` (NULL) no

@@ -81,6 +81,16 @@ static bool ends(const Graph *g, qb_error *err)
     return true;
 }
 
+static bool bodies(const Graph *g, Id i, qb_error *err)
+{
+    for (Graph *const *s = g->nodes[i].sub; s && *s; s++) {
+        qb_error inner = {0};
+        if (!(*s)->frozen) return illegal(err, g, i, "a body is not frozen");
+        if (!check_graph(*s, &inner)) return illegal(err, g, i, "in a body: %.800s", inner.message);
+    }
+    return true;
+}
+
 bool check_graph(const Graph *g, qb_error *err)
 {
     if (graph_failed(g)) return *err = g->error, false;
@@ -88,7 +98,7 @@ bool check_graph(const Graph *g, qb_error *err)
     bool ok = scratch != NULL;
     Id first = 0;
     for (Id i = 0; ok && i < g->n_nodes; i++) {
-        ok = sound(g, i, first, err) && typed(g, i, scratch, err);
+        ok = sound(g, i, first, err) && bodies(g, i, err) && typed(g, i, scratch, err);
         first += g->nodes[i].results;
     }
     if (ok && first != g->n_values)

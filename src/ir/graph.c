@@ -160,16 +160,37 @@ static uint64_t hash_node(const Node *n)
         h = hash_mix(hash_mix(h, n->x[1]), n->x[0]);
     else
         for (uint32_t i = 0; i < n->n; i++) h = hash_mix(h, n->x[i]);
+    for (Graph *const *s = n->sub; s && *s; s++) h = hash_mix(h, (*s)->hash);
     return n->attr == &no_attr ? h : hash_attr(h, n->attr);
 }
 
 static bool same_node(const Node *a, const Node *b)
 {
-    if (a->op != b->op || a->scope != b->scope || a->n != b->n || a->sub) return false;
+    if (a->op != b->op || a->scope != b->scope || a->n != b->n) return false;
+    for (int i = 0; i < op_bodies(a->op); i++)
+        if (!graph_same(a->sub[i], b->sub[i])) return false;
     bool cross = swapped(a) != swapped(b);
     for (uint32_t i = 0; i < a->n; i++)
         if (a->x[i] != b->x[cross ? 1 - i : i]) return false;
     return same_attr(a->attr, b->attr);
+}
+
+/* Nodes and outputs one by one: graphs that were built in the same way. */
+bool graph_same(const Graph *a, const Graph *b)
+{
+    if (a == b) return true;
+    if (a->hash != b->hash || a->n_nodes != b->n_nodes || a->n_inputs != b->n_inputs || a->n_outputs != b->n_outputs) return false;
+    for (Id i = 0; i < a->n_nodes; i++)
+        if (!same_node(&a->nodes[i], &b->nodes[i]) || a->nodes[i].results != b->nodes[i].results) return false;
+    return a->n_outputs == 0 || memcmp(a->outputs, b->outputs, a->n_outputs * sizeof *a->outputs) == 0;
+}
+
+static uint64_t hash_graph(const Graph *g)
+{
+    uint64_t h = g->n_inputs;
+    for (Id i = 0; i < g->n_nodes; i++) h = hash_mix(h, hash_node(&g->nodes[i]));
+    for (uint32_t i = 0; i < g->n_outputs; i++) h = hash_mix(h, g->outputs[i]);
+    return h;
 }
 
 /* The node that computes the same, or NO_ID. */
@@ -298,12 +319,12 @@ Val graph_append(Graph *g, Op op, const Val *x, int n, const Attr *attr)
 bool graph_emit_many(Graph *g, Op op, const Val *x, int n, const Attr *attr, Graph *const *sub,
                      Val *out, int *results)
 {
-    if (*results < 1 || *results > UINT8_MAX)
+    if (*results < 1 || *results > UINT16_MAX)
         return fail(g, QB_EBUG, "%s: %d results", op_table[op].name, *results);
     Operands o;
     if (!ready(g, op, x, n) || !gather(g, x, n, &o)) return false;
     Node node = {.op = (uint8_t)op,
-                 .results = (uint8_t)*results,
+                 .results = (uint16_t)*results,
                  .scope = g->scope,
                  .n = (uint32_t)n,
                  .x = o.x,
@@ -317,8 +338,8 @@ bool graph_emit_many(Graph *g, Op op, const Val *x, int n, const Attr *attr, Gra
         out_of_memory(g);
     else if (infer_node(g, &node, o.types, types)) {
         uint64_t hash = hash_node(&node);
-        if (!sub) id = find(g, &node, hash);
-        if (id == NO_ID && (id = append(g, node, types)) != NO_ID && !sub)
+        id = find(g, &node, hash);
+        if (id == NO_ID && (id = append(g, node, types)) != NO_ID)
             hash_add(&g->index, hash, id);
     }
     for (int i = 0; id != NO_ID && i < *results; i++)
@@ -379,6 +400,7 @@ bool graph_freeze(Graph *g, qb_error *err)
     if (graph_failed(g)) return *err = g->error, false;
     if (g->frozen) return true;
     g->frozen = true;
+    g->hash = hash_graph(g);
     hash_free(&g->index); /* only emit needs it */
     return true;
 }

@@ -46,8 +46,11 @@ static bool constant(Graph *g, const Node *n, Type *out)
 bool infer_node(Graph *g, const Node *n, const Type *x, Type *out)
 {
     const OpRow *r = &op_table[n->op];
-    if (r->arity != 255 ? n->n != r->arity : n->n == 0)
+    if (r->arity != 255 ? n->n != r->arity : n->n == 0 && !op_bodies(n->op))
         return fail(g, QB_EBUG, "%s: %u operands", r->name, (unsigned)n->n);
+    int bodies = 0;
+    while (n->sub && n->sub[bodies]) bodies++;
+    if (bodies != op_bodies(n->op)) return fail(g, QB_EBUG, "%s: %d bodies", r->name, bodies);
     if (n->op == OP_input) {
         *out = read(n->attr);
     } else if (n->op == OP_constant) {

@@ -27,7 +27,7 @@ _Static_assert(OP_COUNT <= 256, "Node.op is a byte");
 
 typedef struct {
     uint8_t op;
-    uint8_t results;   /* usually 1; results have consecutive value ids from `first` */
+    uint16_t results;  /* usually 1; results have consecutive value ids from `first` */
     uint16_t scope;    /* recompute scope, part of the CSE key: copies made by checkpoint are never merged back */
     uint32_t n;        /* operands */
     Id first;          /* first result */
@@ -50,6 +50,7 @@ struct qb_graph {
     const char **files; uint32_t n_files, cap_files; /* interned names of the user's files */
     uint16_t scope;
     bool frozen;
+    uint64_t hash;          /* of a frozen graph: the same for graphs that graph_same calls the same */
     atomic_long refs;
 };
 
@@ -59,7 +60,15 @@ struct qb_graph {
                           (already rounded to the dtype; 0 or 1 for bool)
      reshape, broadcast   n and list: shape
      cast                 i: dtype, start: 1 when weak
-   Only graph_input, gconst, gdense, greshape, gbroadcast, gcast and gcast_like write them, and infer reads them. */
+   Only graph_input, gconst, gdense, greshape, gbroadcast, gcast and gcast_like write them, and infer reads them.
+   Region ops hold counts:
+     scan                 i: carries, step: xs, length: iterations, start: 1 when from the last slice to the first
+     while                i: carries, length: most iterations, 0 for any number
+
+   REGION OPS. A body is a frozen graph whose inputs are bound to the node's operands, one by one; of the xs of a scan, to a
+   slice without the first axis. Outputs of the body of a scan: the next carries, then one slice of each stacked result; a node has
+   as many results. while holds two bodies, the test (one bool output) and the step, both of carries and captures. cond
+   holds two, of the operands after pred. Results are strong unless the body's input (if it is a carry) and output are weak. */
 
 /* ---- op.c: the table as data ---- */
 typedef enum { CLASS_UNARY, CLASS_BINARY, CLASS_STRUCT } OpClass;
@@ -74,6 +83,7 @@ extern const OpRow op_table[OP_COUNT];
 int op_find(const char *name);                 /* -1 */
 bool op_commutes(int op);                      /* same bits with operands exchanged */
 bool op_elementwise(int op);                   /* UNARY and BINARY rows, powi, cast, stop_gradient, where */
+int op_bodies(int op);                         /* graphs that a node of this op holds: 0 but for cond, scan and while */
 
 /* ---- type.c ---- */
 Type type_make(int dtype, int rank, const int64_t *dims);
@@ -109,6 +119,7 @@ const char *graph_intern(Graph *g, const char *file); /* the graph's own copy of
 bool graph_error(Graph *g, qb_error *err);           /* moves the failure, if any, to *err: the graph can go on; true if there was one */
 bool graph_freeze(Graph *g, qb_error *err);          /* false and *err: the first failure of any emit; g stays the caller's */
 bool graph_failed(const Graph *g);
+bool graph_same(const Graph *a, const Graph *b);     /* frozen graphs that compute the same by the same nodes; names do not count */
 static inline const Type *type_of(Val v) { return &v.graph->types[v.id]; }
 static inline const Node *node_of(Val v) { return &v.graph->nodes[v.graph->def[v.id]]; }
 static inline Val graph_val(const Graph *g, Id id) { return (Val){(Graph *)(uintptr_t)g, id}; }
@@ -129,6 +140,7 @@ bool value_node(const Graph *g, const Node *n, const void *const *x, void *const
 /* The same for an op that is in no graph: types of operands (xt) and results (ot) given. */
 bool value_op(Op op, const Attr *attr, int n, const Type *xt, const Type *ot, const void *const *x, void *const *out, qb_error *err);
 bool value_run(const Graph *g, const void *const *inputs, void *const *outputs, qb_error *err);
+bool value_region(const Graph *g, const Node *n, const void *const *x, void *const *out, qb_error *err); /* value_region.c */
 double value_scalar(Op op, int dtype, double x, double y); /* one element of an elementwise row, rounded to dtype */
 
 /* ---- apply.c: an op as a user writes it: promotion, broadcasting, axes (qb_apply) ---- */
@@ -146,6 +158,7 @@ bool check_graph(const Graph *g, qb_error *err);
 #include "ir/build.h"
 
 /* ---- Rules of structural ops (and where, powi, cast ...), in src/ops/. A NULL rule is reported by name ---- */
+struct Kept { Graph *graph; struct Kept *next; }; /* the head of what a forward part keeps; the walk gives graph back */
 typedef struct {
     bool (*infer)(Graph *g, const Node *n, const Type *x, Type *out); /* x: types of the operands */
     Val (*fold)(Graph *g, const Node *n, const Val *x);     /* NONE: nothing */
@@ -156,6 +169,15 @@ typedef struct {
     void (*vjp)(Graph *g, const Node *n, const Val *x, const Val *z, const Val *ct, Val *out);
     /* mapped operands have the batch axis (length size) first. The result always has it; at least one operand is mapped. */
     void (*vmap)(Graph *g, const Node *n, const Val *x, const bool *mapped, int64_t size, Val *z);
+    /* Region ops have these in place of jvp and vjp. Results and tangents come from one node: both are written. */
+    void (*jvp_both)(Graph *g, const Node *n, const Val *x, const Val *t, Val *z, Val *tz);
+    /* vmap of a region: which results are mapped is said per result. */
+    void (*vmap_some)(Graph *g, const Node *n, const Val *x, const bool *mapped, int64_t size, Val *z, bool *z_mapped);
+    /* Reverse mode in two parts, so that the first run keeps what the second needs. forward writes z and returns what backward gets
+       as kept (in a, NULL: nothing). seeded: results that will have a cotangent; wanted: operands that need one. */
+    struct Kept *(*forward)(Graph *g, Arena *a, const Node *n, const Val *x, const bool *seeded, const bool *wanted, Val *z);
+    void (*backward)(Graph *g, struct Kept *kept, const Node *n, const Val *x, const Val *z, const Val *ct, const bool *wanted,
+                     Val *out);
     bool moves_mask; /* vjp only moves elements, so it may be used on the bool mask of a masked cotangent as well */
 } Rules;
 extern const Rules *const op_rules[OP_COUNT]; /* ops/rules.c; NULL for UNARY and BINARY rows, input and constant */

@@ -29,6 +29,8 @@ bool op_elementwise(int op)
            op == OP_stop_gradient || op == OP_where;
 }
 
+int op_bodies(int op) { return op == OP_cond || op == OP_while ? 2 : op == OP_scan; }
+
 /* Ops whose operands may be exchanged: x and y give the same bits as y and x. (Where both are NaN the payload is whichever
    the machine keeps; compilers exchange operands of + and * as well.) */
 bool op_commutes(int op)

@@ -4,27 +4,36 @@
        %2, %3 = op[key=value, key=[1, 2]](%0, %1) : tensor<2x3xf64>, tensor<f64 weak>
        return %2
 
-   Numbers of values may be any; each is defined once, before its use. A # starts a comment. */
+   Numbers of values may be any; each is defined once, before its use. A # starts a comment. The bodies of a region op stand in
+   braces behind its types, with numbers of their own:
+
+       %1 = scan[length=3, reverse=0, carries=1, xs=0](%0) : tensor<f64> {
+           ...
+           return %4
+       } */
 #include "ir/ir.h"
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_NUMBER = 1 << 24, MAX_NAME = 1024, MAX_RESULTS = 255 };
+enum { MAX_NUMBER = 1 << 24, MAX_NAME = 1024, MAX_RESULTS = UINT16_MAX, MAX_DEPTH = 64, MAX_BODIES = 2 };
+
+typedef struct { int64_t number; Type type; Val v; } Result;
 
 /* What a line holds, before it becomes a node. */
 typedef struct {
-    int64_t numbers[MAX_RESULTS];
-    Type types[MAX_RESULTS];
-    int results;
-    Val *x; /* grows to the longest line */
+    Result *result; /* this and x grow to the longest line */
+    int results, room;
+    Val *x;
     size_t n, size;
     Attr attr;
+    Graph *bodies[MAX_BODIES + 1];
 } Line;
 
 typedef struct {
     const char *s; /* what is left */
     int line;
+    int depth;      /* of the body that this is; 0 the program */
     Graph *g;
     Id *value;      /* by number in the text; NO_ID undefined */
     size_t numbers; /* entries of value */
@@ -243,7 +252,9 @@ static bool attributes(Parser *p, Op op, Attr *a, const char **data)
             const char *key;
             int64_t *at;
         } ints[] = {{"i", &a->i},           {"axis", &a->i},       {"start", &a->start},
-                    {"length", &a->length}, {"total", &a->length}, {"step", &a->step}};
+                    {"length", &a->length}, {"total", &a->length}, {"step", &a->step},
+                    {"carries", &a->i},     {"xs", &a->step},      {"reverse", &a->start},
+                    {"max_steps", &a->length}};
         int64_t *at = NULL;
         for (size_t i = 0; i < sizeof ints / sizeof *ints; i++)
             if (strcmp(ints[i].key, key) == 0) at = ints[i].at;
@@ -312,23 +323,34 @@ static bool failed(Parser *p)
     return true;
 }
 
+static bool append_many(Parser *p, Op op, const Line *l, Val *first)
+{
+    int results = l->results;
+    Val *z = mem_zeroed((size_t)results, sizeof *z);
+    if (!z) return error_memory(p->err, "a program", -1), false;
+    graph_emit_many(p->g, op, l->x, (int)l->n, &l->attr, l->bodies[0] ? l->bodies : NULL, z, &results);
+    *first = z[0];
+    mem_free(z);
+    return true;
+}
+
 static bool append(Parser *p, Op op, const Line *l)
 {
-    Val z[MAX_RESULTS];
-    int results = l->results;
+    Val first = NONE;
     if (op == OP_input)
-        z[0] = graph_input(p->g, l->attr.name, l->types);
-    else if (results == 1)
-        z[0] = graph_append(p->g, op, l->x, (int)l->n, &l->attr);
-    else
-        graph_emit_many(p->g, op, l->x, (int)l->n, &l->attr, NULL, z, &results);
+        first = graph_input(p->g, l->attr.name, &l->result[0].type);
+    else if (l->results == 1 && !l->bodies[0])
+        first = graph_append(p->g, op, l->x, (int)l->n, &l->attr);
+    else if (!append_many(p, op, l, &first))
+        return false;
     if (failed(p)) return false;
-    for (int i = 0; i < results; i++) {
-        const Type *t = type_of(z[i]), *said = &l->types[i];
+    for (int i = 0; i < l->results; i++) {
+        const Result *r = &l->result[i];
+        const Type *t = &p->g->types[first.id + (Id)i], *said = &r->type;
         if (!type_exact(t, said))
-            return wrong(p, "%%%lld is %s%s, not %s%s", (long long)l->numbers[i], TYPE_TEXT(t),
+            return wrong(p, "%%%lld is %s%s, not %s%s", (long long)r->number, TYPE_TEXT(t),
                          t->weak ? " weak" : "", TYPE_TEXT(said), said->weak ? " weak" : "");
-        if (!define(p, l->numbers[i], z[i].id)) return false;
+        if (!define(p, r->number, first.id + (Id)i)) return false;
     }
     return true;
 }
@@ -351,30 +373,52 @@ static bool operands(Parser *p, Line *l)
     return true;
 }
 
+static bool new_result(Parser *p, Line *l)
+{
+    if (l->results == MAX_RESULTS) return wrong(p, "more than %d results", MAX_RESULTS);
+    if (l->results == l->room) {
+        int room = 2 * l->room + 4;
+        Result *more = mem_grow(l->result, (size_t)l->room * sizeof *more, (size_t)room * sizeof *more);
+        if (!more) return error_memory(p->err, "a program", -1), false;
+        l->result = more;
+        l->room = room;
+    }
+    return percent(p, &l->result[l->results++].number);
+}
+
+static bool bodies(Parser *p, Op op, Line *l);
+
+/* The rest of a line, after the op's name. */
+static bool node_rest(Parser *p, Op op, Line *l)
+{
+    const char *data = NULL;
+    if (!attributes(p, op, &l->attr, &data) || !operands(p, l) || !expect(p, ":")) return false;
+    if (op == OP_input && !l->attr.name) return wrong(p, "an input without a name");
+    int arity = op_table[op].arity;
+    if (arity == 255 ? l->n == 0 && !op_bodies(op) : l->n != (size_t)arity)
+        return wrong(p, "%s has %zu operands", op_table[op].name, l->n);
+    for (int i = 0; i < l->results; i++)
+        if ((i && !expect(p, ",")) || !type(p, &l->result[i].type)) return false;
+    if (op == OP_constant && !fill(p, &l->result[0].type, &l->attr, data)) return false;
+    typed(op, &l->result[0].type, &l->attr);
+    return bodies(p, op, l) && append(p, op, l);
+}
+
 static bool node(Parser *p)
 {
     Line *l = &p->now;
-    const char *data = NULL;
     l->results = 0;
     l->attr = (Attr){0};
+    memset(l->bodies, 0, sizeof l->bodies);
     do {
-        if (l->results == MAX_RESULTS) return wrong(p, "more than %d results", MAX_RESULTS);
-        if (!percent(p, &l->numbers[l->results++])) return false;
+        if (!new_result(p, l)) return false;
     } while (accept(p, ","));
     if (!expect(p, "=") || !word(p, "an op")) return false;
     int op = strcmp(p->name, "const") == 0 ? OP_constant : op_find(p->name);
     if (op < 0) return wrong(p, "no op '%s'", p->name);
-    if (!attributes(p, (Op)op, &l->attr, &data) || !operands(p, l) || !expect(p, ":")) return false;
-    if (op == OP_input && !l->attr.name) return wrong(p, "an input without a name");
-    int arity = op_table[op].arity;
-    if (arity == 255 ? l->n == 0 : l->n != (size_t)arity)
-        return wrong(p, "%s has %zu operands", op_table[op].name, l->n);
-    for (int i = 0; i < l->results; i++)
-        if ((i && !expect(p, ",")) || !type(p, &l->types[i])) return false;
-    if (op == OP_constant && !fill(p, &l->types[0], &l->attr, data)) return false;
-    typed((Op)op, &l->types[0], &l->attr);
-    bool ok = append(p, (Op)op, l);
+    bool ok = node_rest(p, (Op)op, l);
     qb_buffer_release(l->attr.buffer);
+    for (int i = 0; i < MAX_BODIES; i++) graph_release(l->bodies[i]);
     return ok;
 }
 
@@ -400,6 +444,7 @@ static bool line_end(Parser *p)
     return true;
 }
 
+/* Lines up to the one with return. */
 static bool program(Parser *p)
 {
     while (*p->s) {
@@ -408,31 +453,41 @@ static bool program(Parser *p)
             line_end(p);
             continue;
         }
-        if (accept(p, "return")) {
-            if (!outputs(p) || !line_end(p)) return false;
-            while (*p->s)
-                if (!line_end(p)) return false;
-            return true;
-        }
+        if (accept(p, "return")) return outputs(p) && line_end(p);
         if (!node(p) || !line_end(p)) return false;
     }
     return wrong(p, "the program ends without return");
 }
 
-Graph *parse_graph(const char *text, qb_error *err)
+/* A program from p->s on, frozen; the parser of what is around it goes on behind it. NULL: an error. */
+static Graph *read(Parser *outer, const char *text, int line, int depth, qb_error *err)
 {
     Graph *g = graph_new(err);
     Parser *p = g ? mem_zeroed(1, sizeof *p) : NULL;
     if (!p) return error_memory(err, "a program", sizeof *p), graph_release(g), NULL;
-    p->s = text;
-    p->line = 1;
-    p->g = g;
-    p->err = err;
-    bool ok = program(p) && graph_freeze(g, err);
+    *p = (Parser){.s = text, .line = line, .depth = depth, .g = g, .err = err};
+    bool ok = program(p);
+    if (ok && outer) outer->s = p->s, outer->line = p->line;
+    while (ok && !outer && *p->s) ok = line_end(p);
+    ok = ok && graph_freeze(g, err);
     mem_free(p->value);
     mem_free(p->now.x);
+    mem_free(p->now.result);
     mem_free(p);
     if (ok) return g;
     graph_release(g);
     return NULL;
 }
+
+static bool bodies(Parser *p, Op op, Line *l)
+{
+    for (int i = 0; i < op_bodies(op); i++) {
+        if (!expect(p, "{") || !line_end(p)) return false;
+        if (p->depth == MAX_DEPTH) return wrong(p, "more than %d bodies inside each other", MAX_DEPTH);
+        l->bodies[i] = read(p, p->s, p->line, p->depth + 1, p->err);
+        if (!l->bodies[i] || !expect(p, "}")) return false;
+    }
+    return true;
+}
+
+Graph *parse_graph(const char *text, qb_error *err) { return read(NULL, text, 1, 0, err); }

@@ -108,7 +108,9 @@ static void attrs_out(Text *t, const Node *n, const Type *type)
             const char *key;
             int64_t value;
         } ints[] = {{"i", a->i},           {"axis", a->i},       {"start", a->start},
-                    {"length", a->length}, {"total", a->length}, {"step", a->step}};
+                    {"length", a->length}, {"total", a->length}, {"step", a->step},
+                    {"carries", a->i},     {"xs", a->step},      {"reverse", a->start},
+                    {"max_steps", a->length}};
         if (strncmp(key, "name", (size_t)length) == 0)
             name_out(t, a->name);
         else if (strncmp(key, "value", (size_t)length) == 0)
@@ -130,9 +132,11 @@ static void ids_out(Text *t, const Id *ids, uint32_t n)
     for (uint32_t i = 0; i < n; i++) text_add(t, i ? ", %%%u" : "%%%u", (unsigned)ids[i]);
 }
 
-void print_graph(Text *t, const Graph *g)
+/* A body stands in braces behind its node, each line four spaces further in. */
+static void graph_out(Text *t, const Graph *g, int indent)
 {
     for (const Node *n = g->nodes; n < g->nodes + g->n_nodes; n++) {
+        text_add(t, "%*s", indent, "");
         for (int i = 0; i < n->results; i++)
             text_add(t, i ? ", %%%u" : "%%%u", (unsigned)n->first + (unsigned)i);
         text_add(t, " = %s", n->op == OP_constant ? "const" : op_table[n->op].name);
@@ -147,12 +151,19 @@ void print_graph(Text *t, const Graph *g)
             if (i) text_add(t, ", ");
             type_out(t, &g->types[n->first + (Id)i], true);
         }
+        for (Graph *const *s = n->sub; s && *s; s++) {
+            text_add(t, " {\n");
+            graph_out(t, *s, indent + 4);
+            text_add(t, "%*s}", indent, "");
+        }
         text_add(t, "\n");
     }
-    text_add(t, g->n_outputs ? "return " : "return");
+    text_add(t, g->n_outputs ? "%*sreturn " : "%*sreturn", indent, "");
     ids_out(t, g->outputs, g->n_outputs);
     text_add(t, "\n");
 }
+
+void print_graph(Text *t, const Graph *g) { graph_out(t, g, 0); }
 
 /* ---- as_text() ---- */
 
@@ -240,6 +251,46 @@ static Id shown(const Plan *p, Id v)
     return p->number[v];
 }
 
+/* "name=%1" for one value, "name=[%1, %2]" for a list; captures are always a list. */
+static void group(const Plan *p, Text *t, const char *name, const Id *x, int64_t n, bool list)
+{
+    text_add(t, "%s=%s", name, list || n != 1 ? "[" : "");
+    for (int64_t i = 0; i < n; i++) text_add(t, i ? ", %%%u" : "%%%u", (unsigned)shown(p, x[i]));
+    text_add(t, list || n != 1 ? "], " : ", ");
+}
+
+static unsigned ops_of(const Graph *g) { return (unsigned)(g->n_nodes - g->n_inputs); }
+
+/* Control flow: who carries what, and how many ops the bodies have. */
+static void region_line(Plan *p, Text *t, const Node *n)
+{
+    const Attr *a = n->attr;
+    for (int i = 0; i < n->results; i++) {
+        text_add(t, i ? ", %%%u" : "%%%u", (unsigned)p->next);
+        p->number[n->first + (Id)i] = p->next++;
+    }
+    text_add(t, " = %s(", op_table[n->op].name);
+    if (n->op == OP_cond) {
+        text_add(t, "%%%u, ", (unsigned)shown(p, n->x[0]));
+        group(p, t, "captures", n->x + 1, n->n - 1, true);
+        text_add(t, "true_nodes=%u, false_nodes=%u) : ", ops_of(n->sub[0]), ops_of(n->sub[1]));
+    } else {
+        int64_t xs = n->op == OP_scan ? a->step : 0, used = a->i + xs;
+        group(p, t, "carry", n->x, a->i, false);
+        if (xs) group(p, t, "xs", n->x + a->i, xs, false);
+        if (n->op == OP_scan) text_add(t, "length=%lld, %s", (long long)a->length, a->start ? "reverse=true, " : "");
+        else if (a->length) text_add(t, "max_steps=%lld, ", (long long)a->length);
+        group(p, t, "captures", n->x + used, (int64_t)n->n - used, true);
+        if (n->op == OP_while) text_add(t, "cond_nodes=%u, ", ops_of(n->sub[0]));
+        text_add(t, "body_nodes=%u) : ", ops_of(n->sub[n->op == OP_while]));
+    }
+    for (int i = 0; i < n->results; i++) {
+        if (i) text_add(t, ", ");
+        type_out(t, &p->g->types[n->first + (Id)i], false);
+    }
+    text_add(t, "\n");
+}
+
 static Id begin(Plan *p, Text *t, Id v)
 {
     text_add(t, "%%%u = ", (unsigned)p->next);
@@ -318,6 +369,10 @@ static void line(Plan *p, Text *t, const Node *n)
 {
     if (splat(n)) {
         splat_line(p, t, n);
+        return;
+    }
+    if (n->sub) {
+        region_line(p, t, n);
         return;
     }
     begin(p, t, n->first);

@@ -263,6 +263,7 @@ bool value_op(Op op, const Attr *attr, int n, const Type *xt, const Type *ot, co
 bool value_node(const Graph *g, const Node *n, const void *const *x, void *const *out,
                 qb_error *err)
 {
+    if (n->sub) return value_region(g, n, x, out, err);
     Type few[4], *xt = n->n <= 4 ? few : mem_zeroed(n->n, sizeof *xt);
     if (!xt) return error_memory(err, "the reference value of a node", -1), false;
     for (uint32_t i = 0; i < n->n; i++) xt[i] = g->types[n->x[i]];

@@ -15,6 +15,9 @@ const Rules *const op_rules[OP_COUNT] = {
     /* shape.c */       RULES(broadcast), RULES(reshape), RULES(transpose), RULES(slice), RULES(pad_slice), RULES(concat),
     /* reduce.c */      RULES(sum), RULES(mean), RULES(max), RULES(min),
     /* matmul.c */      RULES(matmul),
+    /* cond.c */        RULES(cond),
+    /* scan.c */        RULES(scan),
+    /* while.c */       RULES(while),
 };
 #undef RULES
 /* clang-format on */

@@ -10,4 +10,34 @@ bool rules_axis(Graph *g, const Node *n, const Type *x);     /* is attr.i an axi
 /* The jvp of a linear op of one operand: the op itself, applied to the tangent. */
 void rules_linear_jvp(Graph *g, const Node *n, const Val *x, const Val *z, const Val *t, Val *tz);
 
+/* ---- region.c: cond, scan and while as rules and the C API write them ---- */
+typedef struct { int64_t length; bool reverse; int carries, xs; } ScanForm;
+/* Bodies are frozen, x has an operand for each input of the body (cond: pred apart), z gets a value for each output. What a body
+   does not use, what no iteration changes and what is constant leaves the operands. */
+bool region_cond(Graph *g, Val pred, const Graph *yes, const Graph *no, const Val *x, int n, Val *z);
+bool region_scan(Graph *g, const Graph *body, ScanForm form, const Val *x, int n, Val *z);
+bool region_while(Graph *g, const Graph *test, const Graph *step, int64_t max_steps, int carries, const Val *x, int n, Val *z);
+ScanForm region_form_of(const Node *n);                      /* of a scan node */
+/* Inputs that some output needs, of those with outs (NULL: all); false: out of memory. */
+bool region_used(const Graph *body, const bool *outs, bool *used);
+/* The same body with inputs of its own: input k becomes input slot[k], or is bound to the constant x[k] (slot -1, x[k] a value of g),
+   or to nothing (x[k] NONE). Of its outputs the n listed ones stay. NULL: the failure is in g. */
+Graph *region_rebind(Graph *g, const Graph *body, const int *slot, const Val *x, int inputs, const uint32_t *outs, int n);
+Type region_slice(const Type *t);                            /* of an array's elements along axis 0 */
+Type region_stack(const Type *t, int64_t length);            /* with a new first axis */
+
+/* ---- frame.c: a body under construction, and the operands that its inputs stand for ---- */
+typedef struct {
+    Graph *g, *body;       /* where the region goes; the body. A failure in one is a failure of the other */
+    Arena arena;           /* for arrays of the rule; gone at frame_drop */
+    Val *x; int n, room;   /* operands */
+} Frame;
+bool frame_open(Frame *f, Graph *g);
+void *frame_alloc(Frame *f, size_t n, size_t size);          /* zeroed; NULL: the failure is in g */
+Val frame_input(Frame *f, Val x, const Type *t);             /* the next input of the body, of type t, for operand x of g */
+bool frame_close(Frame *f);                                  /* freezes the body */
+void frame_fail(Frame *f);                                   /* a failure of the body becomes one of g */
+void frame_drop(Frame *f);                                   /* the end, after frame_open whatever came of it */
+Type frame_strong(const Type *t);
+
 #endif

@@ -86,6 +86,7 @@ static int depth_of(Draft *d, const Node *n, Readers *readers)
     for (uint32_t k = 0; k < n->n; k++) {
         Id x = n->x[k], s = inside(d, n, x), base = view_base(d, x);
         int ready = s != NO_ID ? d->depth[s] : joins ? depth_part(d, n, x) : depth_ready(d, base);
+        if (d->made[n->first] == MADE_LOOP && loop_copies(d, x)) ready++;
         if (ready > depth) depth = ready;
         if (joins && !d->place[base])
             pin(d, x, readers);
@@ -112,7 +113,8 @@ static bool set_depths(Draft *d, Readers *readers)
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         const Node *n = &g->nodes[i];
         if (d->made[n->first] <= MADE_VIEW) continue;
-        d->depth[n->first] = depth_of(d, n, readers);
+        int depth = depth_of(d, n, readers);
+        for (Id r = n->first; r < n->first + n->results; r++) d->depth[r] = depth;
         for (uint32_t k = 0; k < n->n; k++) {
             Id s = inside(d, n, n->x[k]);
             if (s == NO_ID) continue;

@@ -82,6 +82,20 @@ static bool add_copy(Fuse *f, const Node *n)
     return add(f, ITEM_STORE, n->x[0], d->depth[n->first], parent, &to);
 }
 
+/* Operands of a loop that are not row-major in memory. */
+static bool add_temps(Fuse *f, const Node *n)
+{
+    Draft *d = f->d;
+    if (!loop_temps(d, n)) return false;
+    for (uint32_t k = 0; k < n->n; k++) {
+        Spot to = {.slot = d->temp[n->first][k]};
+        if (to.slot < 0) continue;
+        view_rows(&d->g->types[n->x[k]], to.stride);
+        if (!add(f, ITEM_STORE, n->x[k], depth_ready(d, view_base(d, n->x[k])), NO_ID, &to)) return false;
+    }
+    return true;
+}
+
 static bool add_node(Fuse *f, const Node *n)
 {
     switch (f->d->made[n->first]) {
@@ -90,6 +104,7 @@ static bool add_node(Fuse *f, const Node *n)
     case MADE_COPY: return add_copy(f, n);
     case MADE_CONCAT:
     case MADE_PAD: return add_parts(f, n);
+    case MADE_LOOP: return add_temps(f, n);
     default: return true;
     }
 }

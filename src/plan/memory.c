@@ -58,6 +58,11 @@ static int add_splat(Draft *d, Id v)
     return add_const(d, b, dtype);
 }
 
+int memory_work(Draft *d, int dtype, int64_t bytes)
+{
+    return add_slot(d, (Slot){.kind = SLOT_WORK, .dtype = (uint8_t)dtype, .index = -1, .bytes = bytes});
+}
+
 int memory_slot(Draft *d, Id v)
 {
     const Type *t = &d->g->types[v];
@@ -68,8 +73,7 @@ int memory_slot(Draft *d, Id v)
         d->slot[v] =
             add_const(d, qb_buffer_retain(d->g->nodes[d->g->def[v]].attr->buffer), t->dtype);
     else
-        d->slot[v] = add_slot(
-            d, (Slot){.kind = SLOT_WORK, .dtype = t->dtype, .index = -1, .bytes = type_bytes(t)});
+        d->slot[v] = memory_work(d, t->dtype, type_bytes(t));
     return d->slot[v];
 }
 

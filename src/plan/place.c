@@ -94,6 +94,10 @@ static bool settle(Draft *d, const Node *n, Id x, int64_t start)
     if (d->made[v] == MADE_COPY &&
         !view_reshape(t, at.stride, &g->types[g->nodes[g->def[v]].x[0]], source))
         return true;
+    if (d->made[v] == MADE_LOOP) { /* it writes row-major */
+        view_rows(t, source);
+        if (memcmp(source, at.stride, t->rank * sizeof *source) != 0) return true;
+    }
     Place *p = plan_alloc(d, 1, sizeof *p);
     if (!p) return false;
     p->at = at;

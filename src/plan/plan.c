@@ -6,6 +6,7 @@
      depth           depth.c   when each value can be made, which ones are stored
      fuse            fuse.c    clusters of elementwise nodes, reductions, copies; then region.c
      merge           merge.c   matmul jobs
+     loop            loop.c    jobs for cond, scan and while; their bodies are compiled
      finish          finish.c  stores of what others read; unused work goes; dims collapse
      order           order.c   jobs in the order in which they run
      memory          memory.c  offsets in the workspace
@@ -116,24 +117,28 @@ static bool keep_steps(Draft *d)
     return true;
 }
 
-/* Slots and constants grew in scratch. */
+/* Slots, constants and bodies grew in scratch. */
 static bool keep_slots(Draft *d)
 {
     qb_plan *p = d->p;
     Slot *slots = plan_keep(d, p->n_slots, sizeof *slots);
     qb_buffer **consts = plan_keep(d, p->n_consts, sizeof *consts);
-    if (!slots || !consts) return false;
+    qb_plan **bodies = plan_keep(d, p->n_bodies, sizeof *bodies);
+    if (!slots || !consts || !bodies) return false;
     if (p->n_slots) memcpy(slots, p->slots, (size_t)p->n_slots * sizeof *slots);
     if (p->n_consts) memcpy(consts, p->consts, (size_t)p->n_consts * sizeof *consts);
+    if (p->n_bodies) memcpy(bodies, p->bodies, (size_t)p->n_bodies * sizeof *bodies);
     p->slots = slots;
     p->consts = consts;
+    p->bodies = bodies;
     return true;
 }
 
-static void drop_consts(qb_plan *p)
+static void drop_parts(qb_plan *p)
 {
     for (int i = 0; i < p->n_consts; i++) qb_buffer_release(p->consts[i]);
-    p->n_consts = 0;
+    for (int i = 0; i < p->n_bodies; i++) plan_release(p->bodies[i]);
+    p->n_consts = p->n_bodies = 0;
 }
 
 /* ---- the pipeline ---- */
@@ -151,8 +156,9 @@ static Graph *optimize(const Graph *g, qb_error *err)
 
 static bool compile(Draft *d, const Graph *source)
 {
-    if (!view_absorb(d) || !memory_open(d) || !place_run(d) || !depth_run(d)) return false;
-    if (!fuse_run(d) || !merge_run(d) || !finish_run(d)) return false;
+    if (!view_absorb(d) || !memory_open(d) || !place_run(d) || !loop_open(d) || !depth_run(d))
+        return false;
+    if (!fuse_run(d) || !merge_run(d) || !loop_run(d) || !finish_run(d)) return false;
     dump_draft("fuse", d);
     if (!order_run(d) || !memory_run(d)) return false;
     if (!keep_types(d, source) || !keep_steps(d) || !keep_slots(d)) return false;
@@ -168,9 +174,9 @@ qb_plan *plan_compile(const Graph *g, const Target *t, const qb_options *options
     p->graph = optimize(g, err);
     bool ok = p->graph != NULL;
     if (ok) {
-        Draft d = {.g = p->graph, .p = p, .err = err};
+        Draft d = {.g = p->graph, .p = p, .err = err, .target = t, .options = options};
         ok = compile(&d, g);
-        if (!ok) drop_consts(p); /* their list is in scratch */
+        if (!ok) drop_parts(p); /* their lists are in scratch */
         arena_free(&d.scratch);
     }
     if (ok) {
@@ -182,11 +188,20 @@ qb_plan *plan_compile(const Graph *g, const Target *t, const qb_options *options
     return NULL;
 }
 
+/* The scratch of a loop holds the memory of its bodies; those that share work among threads have their own. */
+int64_t plan_workspace(const qb_plan *p)
+{
+    int64_t bytes = p->work_bytes;
+    for (int i = 0; i < p->n_bodies; i++)
+        if (p->target->room && p->target->room(p->bodies[i]) == 0) bytes += plan_workspace(p->bodies[i]);
+    return bytes;
+}
+
 void plan_release(qb_plan *p)
 {
     if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1) return;
     if (p->target) p->target->drop(p);
-    drop_consts(p);
+    drop_parts(p);
     graph_release(p->graph);
     arena_free(&p->arena);
     mem_free(p);

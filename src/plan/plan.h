@@ -1,8 +1,9 @@
 /* plan.h: from a frozen graph to a frozen plan. plan.c is the pipeline, a list of calls that can be read aloud.
 
-   A plan has two kinds of steps. A REGION runs elementwise instructions over one iteration space: it loads through strides
+   A plan has three kinds of steps. A REGION runs elementwise instructions over one iteration space: it loads through strides
    (so broadcasts, transposes, slices and reshapes cost no step of their own), stores through strides (so concat, pad and
-   copies are regions too), and may end in reductions. A MATMUL multiplies strided matrices. Backends run the same steps.
+   copies are regions too), and may end in reductions. A MATMUL multiplies strided matrices. A LOOP is control flow (cond, scan,
+   while); its bodies are plans of their own. Backends run the same steps.
 
    THE ORDER CONTRACT. Written once; every reduction, matmul, tile, thread, backend tier, eager op and src/ir/value.c follow it.
    Per output element, over the index k = 0, 1, ... of the flattened reduced axes (row-major order of the operand's own axes):
@@ -19,7 +20,7 @@
 #ifndef PLAN_H
 #define PLAN_H
 
-#include "transform/transform.h"
+#include "ops/rules.h"
 
 enum { BLOCK = 128, SUM_LANES = 8 };
 
@@ -86,10 +87,28 @@ typedef struct {
     MatPart *parts;
 } MatMul;
 
-typedef enum { STEP_REGION, STEP_MATMUL } StepKind;
+/* Control flow. Operands and results are row-major pieces of slots. A body is a plan: its inputs are the operands (of xs and of stacked
+   results, one iteration's slice: `bytes` of it, one after the other), its outputs the results. cond: operand 0 is the predicate, the
+   bodies take the others. while: body 0 is the test before the first iteration; body 1 gives the next carries and the test of
+   these. scratch is memory for one run: a second buffer for every carry (the first one is the result's), a byte for the test, the
+   workspaces of the bodies. Iterations allocate nothing. */
+typedef struct { int32_t slot; int64_t offset, bytes; } Span; /* in bytes */
+typedef struct {
+    uint8_t op;
+    bool reverse;
+    int64_t length;      /* scan: iterations. while: the most there may be, 0: any number */
+    int carries, xs, n_in, n_out;
+    Span *in, *out;
+    qb_plan *body[2];    /* the plan owns them (qb_plan.bodies) */
+    int32_t scratch;
+    int64_t work[2];     /* where the workspaces are in it, after the carries; go: the byte */
+    int64_t go;
+} Loop;
+
+typedef enum { STEP_REGION, STEP_MATMUL, STEP_LOOP } StepKind;
 typedef struct {
     StepKind kind;
-    union { Region region; MatMul matmul; };
+    union { Region region; MatMul matmul; Loop loop; };
     const char *file; uint32_t line; /* of the user's code, for the profiler */
 } Step;
 
@@ -100,6 +119,7 @@ struct qb_plan {
     Step *steps; int n_steps;
     Type *in_types, *out_types; int n_inputs, n_outputs;
     qb_buffer **consts; int n_consts;
+    qb_plan **bodies; int n_bodies; /* of loops */
     int64_t work_bytes;
     Graph *graph;        /* the optimized program, for as_text() only */
     const Target *target;
@@ -113,11 +133,13 @@ struct Target {
     bool (*prepare)(qb_plan *p, const qb_options *options, qb_error *err); /* fills p->exec */
     bool (*run)(qb_plan *p, const void *const *in, void *const *out, qb_error *err);
     void (*drop)(qb_plan *p);                                             /* frees p->exec; it may be NULL */
+    int64_t (*room)(const qb_plan *p);      /* bytes of memory that one run of p inside a loop takes from that loop's scratch */
 };
 
 /* ---- plan.c ---- */
 qb_plan *plan_compile(const Graph *g, const Target *t, const qb_options *options, qb_error *err);
 void plan_release(qb_plan *p);
+int64_t plan_workspace(const qb_plan *p);             /* bytes of working memory of one run, loops included */
 
 /* ---- dce.c, simplify.c: graph passes; each returns a frozen graph, or NULL and *err ---- */
 /* Copies one node of `from` into `to`; map gives the value in `to` of every value of `from` that came before. */
@@ -127,10 +149,15 @@ Val dce_copy(Graph *to, const Graph *from, const Node *n, const Val *map);
 Graph *dce_rewrite(const Graph *g, RewriteNode *rewrite, qb_error *err); /* all inputs, and every node that an output needs */
 Graph *simplify_run(const Graph *g, qb_error *err);
 
+/* ---- trim.c: what of a region somebody needs ---- */
+/* live: results that are read; those that the bodies need for them are added. needs: operands. False: out of memory. */
+bool trim_mark(const Node *n, bool *live, bool *needs);
+bool trim_copy(Graph *to, const Node *n, const Val *x, const bool *live, const bool *needs, Val *z);
+
 /* ---- the draft: what the passes below hand on. It dies with plan_compile; ids are values of the simplified graph ---- */
 /* How a value comes to be. LEAF: an input or a dense constant. COPY: a reshape that strides cannot express. */
 typedef enum {
-    MADE_LEAF, MADE_SPLAT, MADE_VIEW, MADE_ELEM, MADE_REDUCE, MADE_MATMUL, MADE_COPY, MADE_CONCAT, MADE_PAD
+    MADE_LEAF, MADE_SPLAT, MADE_VIEW, MADE_ELEM, MADE_REDUCE, MADE_MATMUL, MADE_COPY, MADE_CONCAT, MADE_PAD, MADE_LOOP
 } Made;
 
 /* Where the elements of a value are in another: over the value's own dims, in elements of base; 0 for dims of length 1. */
@@ -170,9 +197,12 @@ typedef struct {
     bool *stored;        /* somebody reads it from memory; region.c adds to it */
     bool *again;         /* cheap to compute again from what is in memory anyway */
     int32_t *fill;       /* fuse.c: job that fills a pad_slice with zeros */
+    int32_t **temp;      /* loop.c: per first result of a loop: slots of operands that are copied first, -1 for the others */
     RegionDraft *open;   /* region.c */
     Job **jobs; int n_jobs, cap_jobs;
-    int cap_slots, cap_consts;
+    int cap_slots, cap_consts, cap_bodies;
+    const Target *target;
+    const qb_options *options;
 } Draft;
 
 /* ---- plan.c: memory of the draft; NULL (false) and *err when there is none ---- */
@@ -220,7 +250,14 @@ bool finish_run(Draft *d);
 bool order_run(Draft *d);
 bool memory_open(Draft *d);                                        /* slots of inputs and outputs */
 int memory_slot(Draft *d, Id v);                                  /* -1 when out of memory */
+int memory_work(Draft *d, int dtype, int64_t bytes);              /* a new slot in the workspace; -1 when out of memory */
 bool memory_run(Draft *d);
+
+/* ---- loop.c: steps for cond, scan and while ---- */
+bool loop_open(Draft *d);
+bool loop_copies(const Draft *d, Id x);               /* operand x must be copied to be row-major in memory */
+bool loop_temps(Draft *d, const Node *n);             /* slots for such copies of n's operands */
+bool loop_run(Draft *d);
 
 /* ---- cache.c: eager ops, compiled once per op, attributes and operand types ---- */
 bool cache_eager(const Target *t, int op, const Attr *attr, int n, const Type *const *types, const void *const *data,

@@ -144,6 +144,7 @@ static int made_by(const Graph *g, const Node *n)
     case OP_matmul: return MADE_MATMUL;
     case OP_concat: return MADE_CONCAT;
     case OP_pad_slice: return MADE_PAD;
+    case OP_cond: case OP_scan: case OP_while: return MADE_LOOP;
     default: return op_elementwise(n->op) && n->results == 1 ? MADE_ELEM : -1;
     }
 }
@@ -160,7 +161,7 @@ bool view_absorb(Draft *d)
         if (made < 0)
             return plan_fail(d, QB_EUNSUPPORTED, "%s: plans have no such operation yet",
                              op_table[n->op].name);
-        d->made[n->first] = (uint8_t)made;
+        for (Id r = n->first; r < n->first + n->results; r++) d->made[r] = (uint8_t)made;
         if (made == MADE_VIEW && !absorb(d, n)) return false;
     }
     return true;

@@ -46,12 +46,16 @@ bool jvp_run(Graph *dst, const Graph *src, const Val *args, const Val *tangents,
         const Node *n = &src->nodes[i];
         if (!w.live[i]) continue;
         walk_visit(&w, n);
-        walk_copy(&w, n);
         bool any = false;
         for (uint32_t k = 0; k < n->n; k++) {
             t[k] = tangent[n->x[k]];
             any |= !val_none(t[k]);
         }
+        if (any && n->sub) {
+            op_rules[n->op]->jvp_both(dst, n, w.x, t, &w.map[n->first], &tangent[n->first]);
+            continue;
+        }
+        walk_copy(&w, n);
         if (any && !graph_failed(dst))
             jvp_node(dst, n, w.x, &w.map[n->first], t, &tangent[n->first]);
     }

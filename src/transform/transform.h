@@ -43,6 +43,13 @@ void jvp_node(Graph *g, const Node *n, const Val *x, const Val *z, const Val *t,
 /* ---- vjp.c: reverse mode, with masked cotangents ---- */
 bool vjp_run(Graph *dst, const Graph *src, const Val *args, const Val *cts, const bool *wanted,
              Val *outs, Val *grads);
+/* The same with more at hand, for the reverse of loops. known: values of the outputs (NONE: compute it) that take the place of what
+   is computed. seeds: cotangents of the inputs to which contributions are added (NONE: none). Either may be NULL. */
+bool vjp_run_with(Graph *dst, const Graph *src, const Val *args, const Val *known, const Val *cts, const bool *wanted,
+                  const Val *seeds, Val *outs, Val *grads);
+/* Structure alone: reached: which outputs depend on a wanted input through floating values. touched: which wanted inputs get a
+   cotangent from the seeded outputs; both may claim too much, never too little. seeded and touched may be NULL. */
+bool vjp_flow(Graph *g, const Graph *src, const bool *wanted, const bool *seeded, bool *reached, bool *touched);
 /* Cotangents of one node's operands from its jvp rule; for ops without a vjp rule. */
 void vjp_derived(Graph *g, const Node *n, const Val *x, const Val *z, const Val *ct, Val *out);
 

@@ -27,6 +27,10 @@ typedef struct {
     Walk w;
     Cot *cot;    /* of every value of src */
     bool *needs; /* per value of src: does it depend on a wanted input? */
+    bool *seeded; /* per value of src: may it have a cotangent? */
+    Val *known;  /* per value of src: what takes the place of its result; NONE: nothing */
+    struct Kept **kept; /* per node of src: what the forward part of a region kept */
+    bool *want;  /* of the node at hand: operands that need a cotangent */
     Val *ct,
         *out; /* of the node at hand: cotangents of its results, contributions to its operands */
     Val *mask_out; /* masks of the contributions */
@@ -69,6 +73,11 @@ static void structural(Back *b, const Node *n, Val mask)
     Graph *g = b->w.dst;
     const Rules *r = op_rules[n->op];
     const Val *x = b->w.x, *z = &b->w.map[n->first];
+    if (n->sub) {
+        for (uint32_t k = 0; k < n->n; k++) b->want[k] = b->needs[n->x[k]];
+        r->backward(g, b->kept[n - b->w.src->nodes], n, x, z, b->ct, b->want, b->out);
+        return;
+    }
     if (!r || !(r->vjp || r->jvp)) {
         fail(g, QB_EUNSUPPORTED, "%s has no vjp rule", op_table[n->op].name);
         return;
@@ -109,19 +118,42 @@ static void step(Back *b, const Node *n)
 }
 
 /* Which values depend on a wanted input through floating values. stop_gradient ends that. */
-static void mark(Back *b, const bool *wanted)
+static void mark_needs(const Graph *src, const bool *wanted, bool *needs)
 {
-    const Graph *src = b->w.src;
     for (uint32_t i = 0; i < src->n_inputs; i++)
-        b->needs[src->inputs[i]] =
-            (!wanted || wanted[i]) && type_floating(&src->types[src->inputs[i]]);
+        needs[src->inputs[i]] = (!wanted || wanted[i]) && type_floating(&src->types[src->inputs[i]]);
     for (Id i = 0; i < src->n_nodes; i++) {
         const Node *n = &src->nodes[i];
         bool any = false;
-        for (uint32_t k = 0; k < n->n && n->op != OP_stop_gradient; k++) any |= b->needs[n->x[k]];
-        for (Id r = n->first; any && r < n->first + n->results; r++)
-            b->needs[r] = type_floating(&src->types[r]);
+        for (uint32_t k = 0; k < n->n && n->op != OP_stop_gradient; k++) any |= needs[n->x[k]];
+        for (Id r = n->first; any && r < n->first + n->results; r++) needs[r] = type_floating(&src->types[r]);
     }
+}
+
+/* Which of them a cotangent of the seeded outputs may come to: the seeds are set, the rest follows. */
+static void mark_seeded(const Graph *src, const bool *needs, bool *seeded)
+{
+    for (Id i = src->n_nodes; i-- > 0;) {
+        const Node *n = &src->nodes[i];
+        bool any = false;
+        for (Id r = n->first; r < n->first + n->results; r++) any |= seeded[r];
+        for (uint32_t k = 0; any && k < n->n; k++) seeded[n->x[k]] |= needs[n->x[k]];
+    }
+}
+
+bool vjp_flow(Graph *g, const Graph *src, const bool *wanted, const bool *seeded, bool *reached, bool *touched)
+{
+    bool *needs = mem_zeroed(2 * (size_t)src->n_values + 1, 1), *seeds = needs + src->n_values;
+    if (!needs) return fail(g, QB_EMEMORY, "out of memory for a transform of %u nodes", (unsigned)src->n_nodes);
+    mark_needs(src, wanted, needs);
+    for (uint32_t i = 0; i < src->n_outputs; i++) {
+        reached[i] = needs[src->outputs[i]];
+        if (seeded) seeds[src->outputs[i]] |= seeded[i] && reached[i];
+    }
+    if (touched) mark_seeded(src, needs, seeds);
+    for (uint32_t i = 0; touched && i < src->n_inputs; i++) touched[i] = seeds[src->inputs[i]];
+    mem_free(needs);
+    return true;
 }
 
 static bool begin(Back *b, Graph *dst, const Graph *src, const Val *args)
@@ -129,19 +161,65 @@ static bool begin(Back *b, Graph *dst, const Graph *src, const Val *args)
     if (!walk_open(&b->w, dst, src, args, NULL)) return false;
     b->cot = walk_alloc(&b->w, src->n_values, sizeof *b->cot);
     b->needs = walk_alloc(&b->w, src->n_values, sizeof *b->needs);
+    b->seeded = walk_alloc(&b->w, src->n_values, sizeof *b->seeded);
+    b->known = walk_alloc(&b->w, src->n_values, sizeof *b->known);
+    b->kept = walk_alloc(&b->w, src->n_nodes, sizeof *b->kept);
     b->ct = walk_alloc(&b->w, b->w.width, sizeof *b->ct);
     b->out = walk_alloc(&b->w, b->w.width, sizeof *b->out);
     b->mask_out = walk_alloc(&b->w, b->w.width, sizeof *b->mask_out);
+    b->want = walk_alloc(&b->w, b->w.width, sizeof *b->want);
     return !graph_failed(dst) || walk_close(&b->w);
 }
 
-bool vjp_run(Graph *dst, const Graph *src, const Val *args, const Val *cts, const bool *wanted,
-             Val *outs, Val *grads)
+/* A region that will be run backward keeps what that takes. False: it is a plain copy. */
+static bool forward(Back *b, Id i)
+{
+    const Node *n = &b->w.src->nodes[i];
+    const Rules *r = op_rules[n->op];
+    bool any = false;
+    if (!n->sub || !r->forward) return false;
+    for (Id v = n->first; v < n->first + n->results; v++) any |= b->seeded[v] && b->needs[v];
+    if (!any) return false;
+    for (uint32_t k = 0; k < n->n; k++) b->want[k] = b->needs[n->x[k]];
+    b->kept[i] = r->forward(b->w.dst, &b->w.arena, n, b->w.x, &b->seeded[n->first], b->want, &b->w.map[n->first]);
+    return true;
+}
+
+static bool copy_all(Back *b)
+{
+    Walk *w = &b->w;
+    for (Id i = 0; i < w->src->n_nodes && !graph_failed(w->dst); i++) {
+        const Node *n = &w->src->nodes[i];
+        if (!w->live[i]) continue;
+        walk_visit(w, n);
+        if (!forward(b, i)) walk_copy(w, n);
+        for (Id r = n->first; r < n->first + n->results; r++)
+            if (!val_none(b->known[r])) w->map[r] = b->known[r];
+    }
+    return !graph_failed(w->dst);
+}
+
+static bool end(Back *b)
+{
+    for (Id i = 0; i < b->w.src->n_nodes; i++)
+        for (struct Kept *k = b->kept[i]; k; k = k->next) graph_release(k->graph);
+    return walk_close(&b->w);
+}
+
+bool vjp_run_with(Graph *dst, const Graph *src, const Val *args, const Val *known, const Val *cts, const bool *wanted,
+                  const Val *seeds, Val *outs, Val *grads)
 {
     Back b;
     if (!begin(&b, dst, src, args)) return false;
-    mark(&b, wanted);
-    bool copied = walk_copy_all(&b.w);
+    mark_needs(src, wanted, b.needs);
+    for (uint32_t i = 0; i < src->n_outputs; i++) {
+        Id v = src->outputs[i];
+        b.seeded[v] |= b.needs[v] && !val_none(cts[i]);
+        if (known && val_none(b.known[v]) && src->nodes[src->def[v]].n) b.known[v] = known[i];
+    }
+    mark_seeded(src, b.needs, b.seeded);
+    bool copied = copy_all(&b);
+    for (uint32_t i = 0; i < src->n_inputs && seeds && copied; i++) join(&b.cot[src->inputs[i]], seeds[i], NONE);
     for (uint32_t i = 0; i < src->n_outputs && copied; i++) {
         outs[i] = b.w.map[src->outputs[i]];
         if (b.needs[src->outputs[i]]) join(&b.cot[src->outputs[i]], cts[i], NONE);
@@ -150,7 +228,13 @@ bool vjp_run(Graph *dst, const Graph *src, const Val *args, const Val *cts, cons
         if (b.w.live[i] && src->nodes[i].n > 0) step(&b, &src->nodes[i]);
     for (uint32_t i = 0; i < src->n_inputs && !graph_failed(dst); i++)
         grads[i] = b.cot[src->inputs[i]].ct;
-    return walk_close(&b.w);
+    return end(&b);
+}
+
+bool vjp_run(Graph *dst, const Graph *src, const Val *args, const Val *cts, const bool *wanted,
+             Val *outs, Val *grads)
+{
+    return vjp_run_with(dst, src, args, NULL, cts, wanted, NULL, outs, grads);
 }
 
 /* ---- derived rules: the jvp as a small graph, and the vjp of that for its tangents ---- */

@@ -28,12 +28,18 @@ static bool fits(Graph *g, const Graph *src, const Node *n)
                 op_table[n->op].name, rank, QB_MAX_RANK);
 }
 
-static void map_node(Walk *w, const Node *n, const bool *mapped, int64_t size)
+/* out: which results are mapped; all of them, but for region ops. */
+static void map_node(Walk *w, const Node *n, const bool *mapped, int64_t size, bool *out)
 {
     Graph *g = w->dst;
     const Rules *r = op_rules[n->op];
     Val *z = &w->map[n->first];
     if (!fits(g, w->src, n)) return;
+    if (n->sub) {
+        r->vmap_some(g, n, w->x, mapped, size, z, out);
+        return;
+    }
+    memset(out, true, n->results);
     if (op_elementwise(n->op)) {
         for (uint32_t k = 0; k < n->n; k++)
             if (!mapped[k]) w->x[k] = vmap_lift(w->x[k], size);
@@ -61,10 +67,9 @@ bool vmap_run(Graph *dst, const Graph *src, const Val *args, const bool *mapped,
         for (uint32_t k = 0; k < n->n; k++) any |= m[k] = is_mapped[n->x[k]];
         walk_visit(&w, n);
         if (any)
-            map_node(&w, n, m, size);
+            map_node(&w, n, m, size, &is_mapped[n->first]);
         else
             walk_copy(&w, n);
-        for (Id r = n->first; any && r < n->first + n->results; r++) is_mapped[r] = true;
     }
     for (uint32_t i = 0; i < src->n_outputs && !graph_failed(dst); i++) {
         outs[i] = w.map[src->outputs[i]];

@@ -429,6 +429,7 @@ const Case cases[] = {
     }
     for (int op = 0; op < OP_COUNT; op++) {
         if (op_table[op].cls != CLASS_STRUCT || op == OP_input || op == OP_constant) continue;
+        if (op_bodies(op)) continue; /* test_region.c */
         if (!CHECK(seen[op])) fprintf(stderr, "    %s has no case\n", op_table[op].name);
     }
 }

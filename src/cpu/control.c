@@ -1,0 +1,171 @@
+/* control.c: runs cond, scan and while. A body is a plan whose steps run on one workspace, opened once per loop; from one iteration to
+   the next only pointers change. A carry has two buffers, the memory of its result and one in scratch: a body reads one and writes the
+   other, then they change places. The first iteration reads the operand itself, and the last one writes the result where it can. */
+#include "cpu/cpu.h"
+
+static int64_t round64(int64_t n) { return (n + 63) & ~(int64_t)63; }
+
+bool control_compile(ControlCode *o, const qb_plan *p, const Loop *l, Arena *keep, qb_error *err)
+{
+    int64_t zero = 0;
+    *o = (ControlCode){.l = l};
+    o->in = arena_zeroed(keep, (size_t)l->n_in + 1, sizeof *o->in);
+    o->out = arena_zeroed(keep, (size_t)l->n_out + 1, sizeof *o->out);
+    if (!o->in || !o->out) return error_memory(err, "a compiled loop", -1), false;
+    for (int k = 0; k < l->n_in; k++) {
+        o->in[k].offset = l->in[k].offset;
+        o->in[k].base = code_base(p, l->in[k].slot, &o->in[k].offset);
+    }
+    for (int k = 0; k < l->n_out; k++) {
+        o->out[k].offset = l->out[k].offset;
+        o->out[k].base = code_base(p, l->out[k].slot, &o->out[k].offset);
+    }
+    o->scratch.base = code_base(p, l->scratch, &zero);
+    o->scratch.offset = zero;
+    return true;
+}
+
+static inline char *place(char *const *base, const Ref *r) { return base[r->base] + r->offset; }
+
+/* ---- the workspace of a body ---- */
+
+typedef struct { Workspace own, *w; } Entered;
+
+static bool enter(Entered *e, const qb_plan *body, char *memory, Workspace *outer, qb_error *err)
+{
+    const Exec *x = body->exec;
+    e->w = &e->own;
+    if (x->parallel) e->w = cpu_take(body, err);
+    else cpu_open(e->w, body, memory, 1);
+    if (!e->w) return false;
+    e->w->pulse = outer->pulse;
+    return true;
+}
+
+static void leave(Entered *e, const qb_plan *body)
+{
+    if (e->w && e->w != &e->own) cpu_give(body, e->w);
+}
+
+static bool interrupted(qb_error *err) { return error_set(err, QB_EINTERRUPT, "interrupted"), false; }
+
+/* ---- cond ---- */
+
+static bool run_cond(const ControlCode *o, const Isa *isa, Workspace *outer, qb_error *err)
+{
+    const Loop *l = o->l;
+    char *const *base = outer->base;
+    int b = *(const unsigned char *)place(base, &o->in[0]) ? 0 : 1;
+    const qb_plan *body = l->body[b];
+    Entered e;
+    if (!enter(&e, body, place(base, &o->scratch) + l->work[b], outer, err)) return false;
+    char **in = e.w->base + BASE_ARRAYS, **out = in + l->n_in - 1;
+    for (int k = 1; k < l->n_in; k++) in[k - 1] = place(base, &o->in[k]);
+    for (int k = 0; k < l->n_out; k++) out[k] = place(base, &o->out[k]);
+    bool ok = cpu_steps(body, e.w, isa, err);
+    leave(&e, body);
+    return ok;
+}
+
+/* ---- carries ---- */
+
+/* Buffer i of each carry (0: the result, 1: scratch), written to by the next iteration. */
+static void write_to(const ControlCode *o, char *const *base, int i, char **out)
+{
+    char *second = place(base, &o->scratch) + 64;
+    for (int k = 0; k < o->l->carries; k++) {
+        out[k] = i ? second : place(base, &o->out[k]);
+        second += round64(o->l->out[k].bytes);
+    }
+}
+
+/* What was written is read next, and what was read may be overwritten. */
+static inline void exchange(int n, char **in, char **out)
+{
+    for (int k = 0; k < n; k++) {
+        char *t = in[k];
+        in[k] = out[k];
+        out[k] = t;
+    }
+}
+
+/* ---- scan ---- */
+
+static bool run_scan(const ControlCode *o, const Isa *isa, Workspace *outer, qb_error *err)
+{
+    const Loop *l = o->l;
+    const qb_plan *body = l->body[0];
+    char *const *base = outer->base;
+    Entered e;
+    if (!enter(&e, body, place(base, &o->scratch) + l->work[0], outer, err)) return false;
+    char **in = e.w->base + BASE_ARRAYS, **out = in + l->n_in;
+    int64_t first = l->reverse ? l->length - 1 : 0, step = l->reverse ? -1 : 1;
+    int first_x = l->carries, end_x = first_x + l->xs;
+    for (int k = 0; k < l->n_in; k++) in[k] = place(base, &o->in[k]);
+    for (int k = first_x; k < end_x; k++) in[k] += first * l->in[k].bytes;
+    for (int k = l->carries; k < l->n_out; k++) out[k] = place(base, &o->out[k]) + first * l->out[k].bytes;
+    int start = l->length % 2 == 0; /* so that the last iteration writes the result */
+    write_to(o, base, start, out);
+    bool ok = true;
+    for (int64_t i = 0; ok && i < l->length; i++) {
+        if (!cpu_steps(body, e.w, isa, err)) ok = false;
+        else if (!pulse(outer->pulse)) ok = interrupted(err);
+        exchange(l->carries, in, out);
+        if (i == 0) write_to(o, base, !start, out);
+        for (int k = first_x; k < end_x; k++) in[k] += step * l->in[k].bytes;
+        for (int k = l->carries; k < l->n_out; k++) out[k] += step * l->out[k].bytes;
+    }
+    leave(&e, body);
+    return ok;
+}
+
+/* ---- while ---- */
+
+/* The test of the first carries. */
+static bool first_test(const ControlCode *o, const Isa *isa, Workspace *outer, char *go, qb_error *err)
+{
+    const Loop *l = o->l;
+    const qb_plan *test = l->body[0];
+    char *const *base = outer->base;
+    Entered e;
+    if (!enter(&e, test, place(base, &o->scratch) + l->work[0], outer, err)) return false;
+    char **in = e.w->base + BASE_ARRAYS;
+    for (int k = 0; k < l->n_in; k++) in[k] = place(base, &o->in[k]);
+    in[l->n_in] = go;
+    bool ok = cpu_steps(test, e.w, isa, err);
+    leave(&e, test);
+    return ok;
+}
+
+static bool run_while(const ControlCode *o, const Isa *isa, Workspace *outer, qb_error *err)
+{
+    const Loop *l = o->l;
+    const qb_plan *body = l->body[1];
+    char *const *base = outer->base, *go = place(base, &o->scratch) + l->go;
+    Entered e;
+    if (!first_test(o, isa, outer, go, err)) return false;
+    if (!enter(&e, body, place(base, &o->scratch) + l->work[1], outer, err)) return false;
+    char **in = e.w->base + BASE_ARRAYS, **out = in + l->n_in;
+    for (int k = 0; k < l->n_in; k++) in[k] = place(base, &o->in[k]);
+    out[l->carries] = go;
+    write_to(o, base, 0, out);
+    bool ok = true;
+    for (int64_t i = 0; ok && *go && (!l->length || i < l->length); i++) {
+        if (!cpu_steps(body, e.w, isa, err)) ok = false;
+        else if (!pulse(outer->pulse)) ok = interrupted(err);
+        exchange(l->carries, in, out);
+        if (i == 0) write_to(o, base, 1, out);
+    }
+    for (int k = 0; k < l->carries; k++) {
+        char *to = place(base, &o->out[k]);
+        if (in[k] != to) memcpy(to, in[k], (size_t)l->out[k].bytes);
+    }
+    leave(&e, body);
+    return ok;
+}
+
+bool control_run(const ControlCode *o, const Isa *isa, Workspace *w, qb_error *err)
+{
+    if (o->l->op == OP_cond) return run_cond(o, isa, w, err);
+    return o->l->op == OP_scan ? run_scan(o, isa, w, err) : run_while(o, isa, w, err);
+}

@@ -1,0 +1,369 @@
+/* test_region.c: cond, scan and while against the same programs without them: loops unrolled, branches selected.
+
+   Programs are drawn: a region whose body holds arithmetic and smaller regions, three deep. Each is built twice from one seed, with
+   region nodes and without, then both go through the same drawn chain of jvp, vjp and vmap, and run on the same numbers: by the
+   reference evaluator and, with regions, as a compiled plan, which must give the reference's bits. */
+#include "cpu/cpu.h"
+#include "graphs.h"
+#include "ops/rules.h"
+#include <math.h>
+
+/* ---- drawing ---- */
+
+typedef struct {
+    uint64_t state;
+    bool flat; /* without region nodes */
+} Draw;
+
+static int below(Draw *d, int n)
+{
+    d->state = d->state * 6364136223846793005u + 1442695040888963407u;
+    return (int)((d->state >> 33) % (uint64_t)n);
+}
+
+enum { VALUES = 12 };
+typedef struct {
+    Val v[VALUES]; /* all f64[2] */
+    int n;
+} Pool;
+
+static Val any_of(Draw *d, const Pool *p) { return p->v[below(d, p->n)]; }
+static void add_to(Pool *p, Val v) { p->v[p->n < VALUES ? p->n++ : VALUES - 1] = v; }
+
+static Type pair(void) { return shape(QB_F64, 2); }
+
+/* Smooth, of moderate size, so that derivatives of any order can be compared. */
+static Val arithmetic(Draw *d, const Pool *p)
+{
+    Val x = any_of(d, p), y = any_of(d, p);
+    switch (below(d, 7)) {
+    case 0: return gtanh(gadd(x, y));
+    case 1: return gmul(gsin(x), y);
+    case 2: return gsub(gmul(glike(x, 0.5), x), gmul(glike(x, 0.25), y));
+    case 3: return gcos(gmul(x, glike(x, 0.7)));
+    case 4: { /* an outer product and a matmul */
+        Val a = greshape(x, 2, (int64_t[]){2, 1}), b = greshape(y, 2, (int64_t[]){1, 2});
+        Val z = gmatmul(gtanh(gmatmul(a, b)), greshape(y, 2, (int64_t[]){2, 1}));
+        return greshape(z, 1, (int64_t[]){2});
+    }
+    case 5: { /* a sum, seen by every element */
+        Val s = gsum(gmul(x, y), (int64_t[]){0}, 1);
+        return gadd(gexpand(gtanh(s), x), x);
+    }
+    default: return gwhere(ggreater(x, y), gsin(x), gmul(y, glike(y, 0.9)));
+    }
+}
+
+static Val test_of(Draw *d, const Pool *p)
+{
+    Val s = gsum(gsin(any_of(d, p)), (int64_t[]){0}, 1);
+    return ggreater(s, glike(s, below(d, 5) * 0.3 - 0.6));
+}
+
+static void fill_body(Draw *d, Pool *p, int depth);
+
+/* A body: inputs of type f64[2], n of them, then `outs` results. */
+static Graph *body_of(Draw *d, int n, int outs, int depth, bool test)
+{
+    Graph *g = start();
+    Pool p = {.n = 0};
+    for (int i = 0; i < n; i++) add_to(&p, input_of(g, NULL, pair()));
+    fill_body(d, &p, depth);
+    if (test) graph_output(g, test_of(d, &p));
+    for (int i = 0; i < outs && !test; i++) graph_output(g, i + 1 == outs && below(d, 4) == 0 ? any_of(d, &p) : arithmetic(d, &p));
+    return finish(g);
+}
+
+/* ---- regions, and the same without ---- */
+
+static void select_each(Val go, const Val *yes, const Val *no, int n, Val *z)
+{
+    for (int i = 0; i < n; i++) z[i] = gwhere(gexpand(go, yes[i]), yes[i], no[i]);
+}
+
+static void a_cond(Draw *d, Pool *p, int depth)
+{
+    Graph *g = p->v[0].graph;
+    int outs = 1 + below(d, 2);
+    Val x[3], z[2], yes[2], no[2], go = test_of(d, p);
+    for (int i = 0; i < 3; i++) x[i] = any_of(d, p);
+    Graph *a = body_of(d, 3, outs, depth - 1, false), *b = body_of(d, 3, outs, depth - 1, false);
+    if (!d->flat) {
+        region_cond(g, go, a, b, x, 3, z);
+    } else {
+        inline_run(g, a, x, yes);
+        inline_run(g, b, x, no);
+        select_each(go, yes, no, outs, z);
+    }
+    for (int i = 0; i < outs && !graph_failed(g); i++) add_to(p, z[i]);
+    graph_release(a);
+    graph_release(b);
+}
+
+static Val stacked(const Val *slices, int n)
+{
+    Val rows[8];
+    for (int i = 0; i < n; i++) rows[i] = greshape(slices[i], 2, (int64_t[]){1, 2});
+    return gconcat(rows[0].graph, rows, n, 0);
+}
+
+/* Two carries, one array of slices, one capture, one stacked result. */
+static void a_scan(Draw *d, Pool *p, int depth)
+{
+    Graph *g = p->v[0].graph;
+    int length = 1 + below(d, 4);
+    bool reverse = below(d, 2);
+    Val slices[8], ys[8], x[4], z[3];
+    for (int i = 0; i < length; i++) slices[i] = any_of(d, p);
+    x[0] = any_of(d, p), x[1] = any_of(d, p), x[3] = any_of(d, p);
+    Graph *body = body_of(d, 4, 3, depth - 1, false);
+    if (!d->flat) {
+        x[2] = stacked(slices, length);
+        region_scan(g, body, (ScanForm){length, reverse, 2, 1}, x, 4, z);
+    } else {
+        for (int k = 0; k < length; k++) {
+            int i = reverse ? length - 1 - k : k;
+            x[2] = slices[i];
+            inline_run(g, body, x, z);
+            x[0] = z[0], x[1] = z[1], ys[i] = z[2];
+        }
+        z[2] = stacked(ys, length);
+    }
+    if (!graph_failed(g)) {
+        add_to(p, z[0]);
+        add_to(p, z[1]);
+        add_to(p, gsum(z[2], (int64_t[]){0}, 1));
+    }
+    graph_release(body);
+}
+
+/* At most three iterations. */
+static void a_while(Draw *d, Pool *p, int depth)
+{
+    Graph *g = p->v[0].graph;
+    Val x[3], z[2], next[2], go;
+    for (int i = 0; i < 3; i++) x[i] = any_of(d, p);
+    Graph *test = body_of(d, 3, 0, 0, true), *body = body_of(d, 3, 2, depth - 1, false);
+    if (!d->flat) {
+        region_while(g, test, body, 3, 2, x, 3, z);
+    } else {
+        z[0] = x[0], z[1] = x[1];
+        Val on = gconst(g, &(Type){.dtype = QB_BOOL}, 1);
+        for (int k = 0; k < 3; k++) {
+            x[0] = z[0], x[1] = z[1];
+            inline_run(g, test, x, &go);
+            on = glogical_and(on, go);
+            inline_run(g, body, x, next);
+            select_each(on, next, z, 2, z);
+        }
+    }
+    for (int i = 0; i < 2 && !graph_failed(g); i++) add_to(p, z[i]);
+    graph_release(test);
+    graph_release(body);
+}
+
+static void fill_body(Draw *d, Pool *p, int depth)
+{
+    for (int i = 1 + below(d, 3); i > 0; i--) add_to(p, arithmetic(d, p));
+    if (depth > 0) {
+        int kind = below(d, 3);
+        if (kind == 0) a_cond(d, p, depth);
+        if (kind == 1) a_scan(d, p, depth);
+        if (kind == 2) a_while(d, p, depth);
+    }
+}
+
+static Graph *program(uint64_t seed, bool flat, int depth)
+{
+    Draw d = {seed * 0x9e3779b97f4a7c15u + 12345, flat};
+    Graph *g = start();
+    Pool p = {.n = 0};
+    for (int i = 0; i < 2; i++) add_to(&p, input_of(g, NULL, pair()));
+    fill_body(&d, &p, depth);
+    graph_output(g, p.v[p.n - 1]);
+    return finish(g);
+}
+
+/* ---- chains of transforms ---- */
+
+/* As vmap_of, but every output is mapped: a region may call a result mapped that happens not to depend on a mapped input. */
+static Graph *vmap_all(const Graph *f, const bool *mapped, int64_t size)
+{
+    Graph *g = start();
+    Val x[4 * MOST], z[4 * MOST];
+    bool out[4 * MOST];
+    for (uint32_t i = 0; i < f->n_inputs; i++) {
+        Type t = input_type(f, i);
+        x[i] = input_of(g, NULL, mapped[i] ? batched(t, size) : t);
+    }
+    vmap_run(g, f, x, mapped, size, z, out);
+    for (uint32_t i = 0; i < f->n_outputs && !graph_failed(g); i++) graph_output(g, out[i] ? z[i] : vmap_lift(z[i], size));
+    return finish(g);
+}
+
+static Graph *chained(Graph *g, uint64_t seed, int *length)
+{
+    Draw d = {seed * 0xda942042e4dd58b5u + 99, false};
+    *length = below(&d, 4);
+    for (int i = 0; i < *length; i++) {
+        bool mapped[4 * MOST];
+        int kind = below(&d, 3);
+        uint32_t some = (uint32_t)below(&d, 3);
+        for (uint32_t k = 0; k < g->n_inputs; k++) mapped[k] = some == 2 || k % 2 == some;
+        Graph *next = kind == 0 ? jvp_of(g) : kind == 1 ? vjp_of(g) : vmap_all(g, mapped, 3);
+        graph_release(g);
+        g = next;
+    }
+    return g;
+}
+
+/* ---- comparing ---- */
+
+static void run_plan(const Graph *g, const Array *in, Array *out)
+{
+    const void *inputs[4 * MOST];
+    void *outputs[4 * MOST];
+    qb_error err = {0};
+    qb_plan *p = plan_compile(g, &cpu_target, NULL, &err);
+    must(p != NULL, &err);
+    for (uint32_t i = 0; i < g->n_inputs; i++) inputs[i] = in[i].data;
+    for (uint32_t i = 0; i < g->n_outputs; i++) {
+        out[i] = array_new(output_type(g, i));
+        outputs[i] = out[i].data;
+    }
+    must(p->target->run(p, inputs, outputs, &err), &err);
+    plan_release(p);
+}
+
+static bool near(Array a, Array b, double tolerance)
+{
+    for (int64_t i = 0; i < type_size(&a.type); i++) {
+        double x = array_get(a, i), y = array_get(b, i);
+        if (!(fabs(x - y) <= tolerance * (1 + fabs(x))) && !(isnan(x) && isnan(y))) return false;
+    }
+    return true;
+}
+
+static bool same_text(const Graph *g)
+{
+    qb_error err = {0};
+    Text a = {0}, b = {0};
+    print_graph(&a, g);
+    char *text = text_take(&a, &err);
+    Graph *again = parse_graph(text, &err);
+    if (!again) return fprintf(stderr, "    %s\n%s", err.message, text), false;
+    print_graph(&b, again);
+    char *other = text_take(&b, &err);
+    bool same = strcmp(text, other) == 0;
+    mem_free(text);
+    mem_free(other);
+    graph_release(again);
+    return same;
+}
+
+static bool agree(uint64_t seed, int depth)
+{
+    int steps;
+    qb_error err = {0};
+    Graph *with = chained(program(seed, false, depth), seed, &steps), *flat = chained(program(seed, true, depth), seed, &steps);
+    Array in[4 * MOST], a[4 * MOST], b[4 * MOST], c[4 * MOST];
+    uint64_t s = seed;
+    bool ok = CHECK(with->n_inputs == flat->n_inputs && with->n_outputs == flat->n_outputs) && CHECK(check_graph(with, &err)) &&
+              CHECK(same_text(with));
+    if (ok) {
+        for (uint32_t i = 0; i < with->n_inputs; i++) in[i] = array_random(input_type(with, i), -1, 1, &s);
+        run(with, in, a);
+        run(flat, in, b);
+        run_plan(with, in, c);
+        for (uint32_t i = 0; i < with->n_outputs; i++) {
+            if (!CHECK(near(a[i], b[i], 1e-11))) {
+                ok = false;
+                for (int64_t q = 0; q < type_size(&a[i].type); q++) fprintf(stderr, "    %u[%d] %.17g %.17g\n", i, (int)q, array_get(a[i], q), array_get(b[i], q));
+            }
+            ok &= CHECK(memcmp(a[i].data, c[i].data, (size_t)type_bytes(&a[i].type)) == 0 || near(a[i], c[i], 0));
+        }
+        arrays_drop(in, (int)with->n_inputs);
+        arrays_drop(a, (int)with->n_outputs);
+        arrays_drop(b, (int)with->n_outputs);
+        arrays_drop(c, (int)with->n_outputs);
+    }
+    if (!ok) fprintf(stderr, "    seed %llu depth %d, %d transforms %s\n", (unsigned long long)seed, depth, steps, err.message);
+    graph_release(with);
+    graph_release(flat);
+    return ok;
+}
+
+/* SEED=n runs program n alone, LAST=n all up to n. */
+static void test_drawn_programs_agree_with_their_unrolled_form(void)
+{
+    const char *only = getenv("SEED"), *until = getenv("LAST");
+    uint64_t first = only ? strtoull(only, NULL, 10) : 1, last = only ? first : until ? strtoull(until, NULL, 10) : 300;
+    for (uint64_t seed = first; seed <= last; seed++)
+        if (!agree(seed, 1 + (int)(seed % 3)) && test_failures > 5) return;
+}
+
+/* ---- long loops ---- */
+
+/* c = tanh(c * w + x_i), y = sin(c * w): carry, slices, capture. */
+static Graph *recurrence(void)
+{
+    Graph *b = start();
+    Val c = input_of(b, NULL, pair()), x = input_of(b, NULL, pair()), w = input_of(b, NULL, pair());
+    Val next = gtanh(gadd(gmul(c, w), x));
+    graph_output(b, next);
+    graph_output(b, gsin(gmul(c, w)));
+    return finish(b);
+}
+
+static Graph *long_loop(int64_t length, bool reverse, bool flat)
+{
+    Graph *g = start(), *body = recurrence();
+    Val c = input_of(g, "c", pair()), xs = input_of(g, "xs", shape(QB_F64, length, 2)), w = input_of(g, "w", pair()), z[2];
+    if (!flat) {
+        region_scan(g, body, (ScanForm){length, reverse, 1, 1}, (Val[]){c, xs, w}, 3, z);
+    } else {
+        Val *ys = calloc((size_t)length, sizeof *ys);
+        z[0] = c;
+        for (int64_t k = 0; k < length && ys; k++) {
+            int64_t i = reverse ? length - 1 - k : k;
+            Val out[2];
+            inline_run(g, body, (Val[]){z[0], greshape(gslice(xs, 0, i, 1, 1), 1, (int64_t[]){2}), w}, out);
+            z[0] = out[0];
+            ys[i] = greshape(out[1], 2, (int64_t[]){1, 2});
+        }
+        z[1] = gconcat(g, ys, (int)length, 0);
+        free(ys);
+    }
+    graph_output(g, z[0]);
+    graph_output(g, z[1]);
+    graph_release(body);
+    return finish(g);
+}
+
+/* Lengths with a full tape, with blocks, and with blocks and a rest. */
+static void test_gradients_of_long_loops_have_the_bits_of_the_unrolled_program(void)
+{
+    const int64_t lengths[] = {5, 64, 100, 1024, 1025, 1369, 2027};
+    for (size_t i = 0; i < 2 * sizeof lengths / sizeof *lengths; i++) {
+        Graph *f = long_loop(lengths[i / 2], i % 2, false), *h = long_loop(lengths[i / 2], i % 2, true);
+        Graph *df = vjp_of(f), *dh = vjp_of(h);
+        Array in[4 * MOST], a[4 * MOST], b[4 * MOST];
+        uint64_t s = 7;
+        for (uint32_t k = 0; k < df->n_inputs; k++) in[k] = array_random(input_type(df, k), -1, 1, &s);
+        run_plan(df, in, a);
+        run(dh, in, b);
+        for (uint32_t k = 0; k < df->n_outputs; k++)
+            if (!CHECK(near(a[k], b[k], 0))) fprintf(stderr, "    length %lld, gradient %u\n", (long long)lengths[i / 2], (unsigned)k);
+        arrays_drop(in, (int)df->n_inputs);
+        arrays_drop(a, (int)df->n_outputs);
+        arrays_drop(b, (int)df->n_outputs);
+        graph_release(f), graph_release(h), graph_release(df), graph_release(dh);
+    }
+}
+
+int main(void)
+{
+    RUN(test_drawn_programs_agree_with_their_unrolled_form);
+    RUN(test_gradients_of_long_loops_have_the_bits_of_the_unrolled_program);
+    return test_report();
+}
