@@ -325,6 +325,8 @@ static bool compile_reduces(Compiler *k)
         move_make(&f->move, leading ? r->rank - r->split : r->split,
                   r->dims + (leading ? r->split : 0), n->at.stride + (leading ? r->split : 0),
                   type_elem(v->dtype));
+        f->direct = v->dtype == QB_F64 && !f->count &&
+                    (c->width == 1 || (f->move.rank == 1 && f->move.stride[0] == f->move.elem));
         f->parts = c->parts_bytes;
         if (c->shape != SHAPE_FLAT && c->blocks > 1)
             c->parts_bytes += round64(c->blocks * c->width * (int64_t)sizeof(double));
@@ -365,6 +367,8 @@ static bool compile(Compiler *k)
     if (!compile_stores(k) || !compile_reduces(k)) return false;
     for (int i = 0; i < c->n_folds; i++) c->folds[i].lanes += (k->n_kept + k->n_regs) * k->stride;
     c->thread_bytes += (k->n_kept + k->n_regs) * k->stride;
+    c->small = c->shape == SHAPE_FLAT && c->units == 1 && c->blocks == 1;
+    c->rows = c->size / c->w;
     set_chunk(k);
     return true;
 }

@@ -167,6 +167,10 @@ static void region_task(void *arg, int64_t task, int thread)
 static void run_region(const Exec *x, const Exe *e, const Isa *isa, Workspace *w)
 {
     const Code *c = &e->code;
+    if (c->small) {
+        vm_small(c, isa, w->base);
+        return;
+    }
     vm_begin(c, w->base);
     if (c->chunk >= c->units || w->threads == 1) {
         vm_run(c, isa, w->base, 0, c->units);

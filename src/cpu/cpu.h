@@ -94,6 +94,7 @@ typedef struct {
     Move move;      /* of the results */
     int64_t lanes;  /* of the thread: accumulators of a block, when leading dims are reduced */
     int64_t parts;  /* block results [blocks][width], where an output has several blocks */
+    bool direct;    /* a kernel may write the results where they go: float64, consecutive, no mean */
 } Fold;
 typedef enum { SHAPE_FLAT, SHAPE_ROWS, SHAPE_LONG_ROWS, SHAPE_PANELS } Shape; /* shape.c explains them */
 typedef struct {
@@ -104,6 +105,8 @@ typedef struct {
     int64_t w, height;      /* reductions: row length and number of rows, of the iteration space seen as a matrix */
     int64_t per_row;        /* SHAPE_LONG_ROWS: tiles of a row. SHAPE_PANELS: panels of a row */
     int64_t width, blocks;  /* outputs of a reduction, and blocks of each */
+    bool small;             /* one tile, and its reductions have one block: vm_small runs it */
+    int64_t rows;           /* of a small one: results of a reduction */
     int64_t units, chunk;   /* work in pieces that touch no common result, and how many a thread takes at a time */
     int64_t thread_bytes, parts_bytes;
 } Code;
@@ -120,6 +123,7 @@ bool shape_repeats(const Code *c, int64_t period);                   /* may a ro
 void vm_begin(const Code *c, char *const *base);                                 /* once per thread */
 void vm_run(const Code *c, const Isa *isa, char *const *base, int64_t u0, int64_t u1);
 void vm_finish(const Code *c, const Isa *isa, char *const *base);                /* once, after all units */
+void vm_small(const Code *c, const Isa *isa, char *const *base);                 /* the three in one, for a small region */
 
 /* ---- product.c: matmul steps on gemm.c ---- */
 typedef enum { BATCH_SHARED, BATCH_SERIAL, BATCH_SPREAD } BatchForm; /* B for all; product by product; products over threads */

@@ -51,6 +51,7 @@ INLINE void rest_of(Rest *r, int64_t n)
 {
     double none[SUM_LANES];
     r->n = n;
+    if (!n) return; /* nobody reads the masks */
     for (int i = 0; i < SUM_LANES; i++) none[i] = i < n ? 0.0 : -0.0;
     UNROLL
     for (int i = 0; i < SET; i++) {

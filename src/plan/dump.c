@@ -127,26 +127,68 @@ static void matmul_body(Text *t, const Slot *slots, const MatMul *m)
     }
 }
 
-static void step_text(Text *t, const Slot *slots, int number, const Step *s)
+static void plan_steps(Text *t, const qb_plan *p, int indent);
+
+static void spans(Text *t, const Slot *slots, const Span *x, int from, int to)
 {
-    text_add(t, "%3d: ", number);
+    for (int i = from; i < to; i++) {
+        if (i > from) text_add(t, ", ");
+        memory(t, slots, x[i].slot);
+        if (x[i].offset) text_add(t, "@%lld", (long long)x[i].offset);
+    }
+}
+
+static void loop(Text *t, const Loop *l)
+{
+    text_add(t, "%s", op_table[l->op].name);
+    if (l->length) text_add(t, l->op == OP_while ? " at most %lld times" : " %lld times", (long long)l->length);
+    if (l->reverse) text_add(t, ", backward");
+}
+
+/* Operands and results by group, then the steps of the bodies. */
+static void loop_body(Text *t, const Slot *slots, const Loop *l, int indent)
+{
+    int x = l->carries + l->xs;
+    const struct { const char *name; const Span *at; int from, to; } groups[] = {
+        {"carries", l->in, 0, l->carries},       {"xs", l->in, l->carries, x},
+        {l->op == OP_cond ? "operands" : "captures", l->in, x, l->n_in}, {"to", l->out, 0, l->n_out},
+    };
+    for (int i = 0; i < 4; i++) {
+        if (groups[i].from == groups[i].to) continue;
+        text_add(t, "%*s     %s ", indent, "", groups[i].name);
+        spans(t, slots, groups[i].at, groups[i].from, groups[i].to);
+        text_add(t, "\n");
+    }
+    for (int b = 0; b < 2; b++)
+        if (l->body[b]) plan_steps(t, l->body[b], indent + 4);
+}
+
+static void step_text(Text *t, const Slot *slots, int number, const Step *s, int indent)
+{
+    text_add(t, "%*s%3d: ", indent, "", number);
     if (s->kind == STEP_REGION)
         region(t, &s->region);
-    else
+    else if (s->kind == STEP_MATMUL)
         matmul(t, &s->matmul);
+    else
+        loop(t, &s->loop);
     if (s->file) text_add(t, "  %s:%u", s->file, (unsigned)s->line);
     text_add(t, "\n");
     if (s->kind == STEP_REGION)
         region_body(t, slots, &s->region);
-    else
+    else if (s->kind == STEP_MATMUL)
         matmul_body(t, slots, &s->matmul);
+    else
+        loop_body(t, slots, &s->loop, indent);
 }
 
-void dump_steps(Text *t, const qb_plan *p)
+static void plan_steps(Text *t, const qb_plan *p, int indent)
 {
-    text_add(t, "%d steps, %lld bytes of work\n", p->n_steps, (long long)p->work_bytes);
-    for (int i = 0; i < p->n_steps; i++) step_text(t, p->slots, i, &p->steps[i]);
+    text_add(t, "%*s%d steps, %lld bytes of work\n", indent, "", p->n_steps, (long long)p->work_bytes);
+    for (int i = 0; i < p->n_steps; i++) step_text(t, p->slots, i, &p->steps[i], indent);
 }
+
+void dump_steps(Text *t, const qb_plan *p) { plan_steps(t, p, 0); }
 
 /* ---- QUABLA_DUMP ---- */
 
@@ -170,7 +212,7 @@ void dump_draft(const char *pass, const Draft *d)
 {
     if (!dump_wanted(pass)) return;
     Text t = {0};
-    for (int i = 0; i < d->n_jobs; i++) step_text(&t, d->p->slots, i, &d->jobs[i]->step);
+    for (int i = 0; i < d->n_jobs; i++) step_text(&t, d->p->slots, i, &d->jobs[i]->step, 0);
     print(pass, &t);
 }
 
