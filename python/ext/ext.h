@@ -364,6 +364,9 @@ bool lower_init(PyObject *m);
 bool lower_shape(PyObject *o, qb_type *t); /* is o a ShapeDtype? */
 PyObject *lower_make(Transform *t, PyObject *const *args, Py_ssize_t n, PyObject *kwnames);
 
+/* ---- region.c: bodies of cond, scan and while; Ctrl-C in a long run ---- */
+bool region_init(PyObject *m);
+
 /* ---- loop.c: StepLoop, a step with its state inside ---- */
 bool loop_init(PyObject *m);
 

@@ -7,6 +7,7 @@ any order. `qb.optim` trains, `qb.random` draws keyed random numbers, `qb.tree` 
 import abc as _abc
 
 from . import _core, optim, random
+from ._control import cond, fori_loop, scan, switch, while_loop
 from ._core import (
     QuablaError,
     RetraceLimitError,
@@ -152,13 +153,18 @@ __all__ = [
     "UnsupportedOperationError",
     "__version__",
     "bool_",
+    "cond",
     "dtype",
     "devices",
     "float32",
     "float64",
+    "fori_loop",
     "get_num_threads",
     "optim",
     "random",
+    "scan",
     "set_num_threads",
+    "switch",
     "tree",
+    "while_loop",
 ]

@@ -37,29 +37,29 @@ static bool cond_infer(Graph *g, const Node *n, const Type *x, Type *out)
 
 /* ---- two branches with the same operands ---- */
 
-typedef struct { Frame f[2]; } Branches;
+typedef struct { Body f[2]; } Branches;
 
-static bool open(Branches *b, Graph *g) { return frame_open(&b->f[0], g) & frame_open(&b->f[1], g); }
+static bool open(Branches *b, Graph *g) { return body_open(&b->f[0], g) & body_open(&b->f[1], g); }
 
 static void drop(Branches *b)
 {
     for (int i = 0; i < 2; i++) {
-        frame_fail(&b->f[i]);
-        frame_drop(&b->f[i]);
+        body_fail(&b->f[i]);
+        body_drop(&b->f[i]);
     }
 }
 
 /* An input of both branches for operand x. */
 static void input(Branches *b, Val x, const Type *t, Val *yes, Val *no)
 {
-    *yes = frame_input(&b->f[0], x, t);
-    *no = frame_input(&b->f[1], x, t);
+    *yes = body_input(&b->f[0], x, t);
+    *no = body_input(&b->f[1], x, t);
 }
 
 /* The cond of both bodies; z has a value for each output. */
 static bool emit(Branches *b, Val pred, Val *z)
 {
-    if (!frame_close(&b->f[0]) || !frame_close(&b->f[1])) return false;
+    if (!body_close(&b->f[0]) || !body_close(&b->f[1])) return false;
     return region_cond(b->f[0].g, pred, b->f[0].body, b->f[1].body, b->f[0].x, b->f[0].n, z);
 }
 
@@ -67,7 +67,7 @@ static bool emit(Branches *b, Val pred, Val *z)
 static bool either(Branches *b, Val yes, Val no)
 {
     if (val_none(yes) && val_none(no)) return false;
-    Type t = frame_strong(type_of(val_none(yes) ? no : yes));
+    Type t = body_strong(type_of(val_none(yes) ? no : yes));
     graph_output(b->f[0].body, val_none(yes) ? gconst(b->f[0].body, &t, 0) : yes);
     graph_output(b->f[1].body, val_none(no) ? gconst(b->f[1].body, &t, 0) : no);
     return true;
@@ -79,16 +79,16 @@ static const Type *input_type(const Node *n, uint32_t k) { return &n->sub[0]->ty
 
 typedef struct { Val *in[2], *t[2], *z[2], *tz[2]; Val *out; bool *has; } JvpNotes;
 
-static bool jvp_notes(JvpNotes *w, Frame *f, uint32_t m, uint32_t results)
+static bool jvp_notes(JvpNotes *w, Body *f, uint32_t m, uint32_t results)
 {
     for (int b = 0; b < 2; b++) {
-        w->in[b] = frame_alloc(f, m, sizeof(Val));
-        w->t[b] = frame_alloc(f, m, sizeof(Val));
-        w->z[b] = frame_alloc(f, results, sizeof(Val));
-        w->tz[b] = frame_alloc(f, results, sizeof(Val));
+        w->in[b] = body_alloc(f, m, sizeof(Val));
+        w->t[b] = body_alloc(f, m, sizeof(Val));
+        w->z[b] = body_alloc(f, results, sizeof(Val));
+        w->tz[b] = body_alloc(f, results, sizeof(Val));
     }
-    w->out = frame_alloc(f, 2 * (size_t)results, sizeof(Val));
-    w->has = frame_alloc(f, results, sizeof(bool));
+    w->out = body_alloc(f, 2 * (size_t)results, sizeof(Val));
+    w->has = body_alloc(f, results, sizeof(bool));
     return !graph_failed(f->g);
 }
 
@@ -96,7 +96,7 @@ static void jvp_branches(Branches *b, JvpNotes *w, const Node *n, const Val *x, 
 {
     for (uint32_t k = 0; k + 1 < n->n; k++) {
         input(b, x[k + 1], input_type(n, k), &w->in[0][k], &w->in[1][k]);
-        Type tt = frame_strong(input_type(n, k));
+        Type tt = body_strong(input_type(n, k));
         if (!val_none(t[k + 1])) input(b, t[k + 1], &tt, &w->t[0][k], &w->t[1][k]);
     }
     for (int i = 0; i < 2; i++)
@@ -120,16 +120,16 @@ static void cond_jvp(Graph *g, const Node *n, const Val *x, const Val *t, Val *z
 
 typedef struct { Val *in[2], *ct[2], *known[2], *outs, *grads[2], *out; bool *wanted; } VjpNotes;
 
-static bool vjp_notes(VjpNotes *w, Frame *f, uint32_t m, uint32_t results)
+static bool vjp_notes(VjpNotes *w, Body *f, uint32_t m, uint32_t results)
 {
     for (int b = 0; b < 2; b++) {
-        w->in[b] = frame_alloc(f, m, sizeof(Val));
-        w->ct[b] = frame_alloc(f, results, sizeof(Val));
-        w->known[b] = frame_alloc(f, results, sizeof(Val));
-        w->grads[b] = frame_alloc(f, m, sizeof(Val));
+        w->in[b] = body_alloc(f, m, sizeof(Val));
+        w->ct[b] = body_alloc(f, results, sizeof(Val));
+        w->known[b] = body_alloc(f, results, sizeof(Val));
+        w->grads[b] = body_alloc(f, m, sizeof(Val));
     }
-    w->outs = frame_alloc(f, results, sizeof(Val));
-    w->out = frame_alloc(f, m, sizeof(Val));
+    w->outs = body_alloc(f, results, sizeof(Val));
+    w->out = body_alloc(f, m, sizeof(Val));
     return !graph_failed(f->g);
 }
 
@@ -139,7 +139,7 @@ static void vjp_branches(Branches *b, VjpNotes *w, const Node *n, const Val *x, 
     uint32_t m = n->n - 1;
     for (uint32_t k = 0; k < m; k++) input(b, x[k + 1], input_type(n, k), &w->in[0][k], &w->in[1][k]);
     for (uint32_t r = 0; r < n->results; r++) {
-        Type t = frame_strong(type_of(z[r]));
+        Type t = body_strong(type_of(z[r]));
         input(b, z[r], type_of(z[r]), &w->known[0][r], &w->known[1][r]);
         if (!val_none(ct[r])) input(b, ct[r], &t, &w->ct[0][r], &w->ct[1][r]);
     }
@@ -182,13 +182,13 @@ static Val enter(Val mask, Val x, bool yes)
 }
 
 /* Both branches run in g. */
-static void select_both(Frame *f, const Node *n, const Val *x, const bool *mapped, int64_t size, Val *z)
+static void select_both(Body *f, const Node *n, const Val *x, const bool *mapped, int64_t size, Val *z)
 {
     Graph *g = f->g;
     uint32_t m = n->n - 1;
-    Val *in = frame_alloc(f, m, sizeof *in), *out[2];
-    bool *all = frame_alloc(f, m, sizeof *all), *om = frame_alloc(f, n->results, sizeof *om);
-    for (int i = 0; i < 2; i++) out[i] = frame_alloc(f, n->results, sizeof *out[i]);
+    Val *in = body_alloc(f, m, sizeof *in), *out[2];
+    bool *all = body_alloc(f, m, sizeof *all), *om = body_alloc(f, n->results, sizeof *om);
+    for (int i = 0; i < 2; i++) out[i] = body_alloc(f, n->results, sizeof *out[i]);
     if (graph_failed(g)) return;
     memset(all, true, m);
     for (int i = 0; i < 2; i++) {
@@ -202,14 +202,14 @@ static void select_both(Frame *f, const Node *n, const Val *x, const bool *mappe
 
 static void vmap_branches(Branches *b, const Node *n, const Val *x, const bool *mapped, int64_t size, Val *z, bool *z_mapped)
 {
-    Frame *f = &b->f[0];
+    Body *f = &b->f[0];
     uint32_t m = n->n - 1;
     Val *in[2], *out[2];
     bool *om[2];
     for (int i = 0; i < 2; i++) {
-        in[i] = frame_alloc(f, m, sizeof *in[i]);
-        out[i] = frame_alloc(f, n->results, sizeof *out[i]);
-        om[i] = frame_alloc(f, n->results, sizeof *om[i]);
+        in[i] = body_alloc(f, m, sizeof *in[i]);
+        out[i] = body_alloc(f, n->results, sizeof *out[i]);
+        om[i] = body_alloc(f, n->results, sizeof *om[i]);
     }
     if (graph_failed(f->g)) return;
     for (uint32_t k = 0; k < m; k++) {

@@ -75,16 +75,16 @@ static bool bind_inputs(Graph *to, const Graph *body, const int *slot, const Val
 
 Graph *region_rebind(Graph *g, const Graph *body, const int *slot, const Val *x, int inputs, const uint32_t *outs, int n)
 {
-    Frame f;
+    Body f;
     Graph *out = NULL;
     Val *args = NULL, *z = NULL;
-    if (!frame_open(&f, g)) return NULL;
-    args = frame_alloc(&f, body->n_inputs, sizeof *args);
-    z = frame_alloc(&f, body->n_outputs, sizeof *z);
+    if (!body_open(&f, g)) return NULL;
+    args = body_alloc(&f, body->n_inputs, sizeof *args);
+    z = body_alloc(&f, body->n_outputs, sizeof *z);
     if (args && z && bind_inputs(f.body, body, slot, x, inputs, args) && inline_run(f.body, body, args, z))
         for (int i = 0; i < n; i++) graph_output(f.body, z[outs[i]]);
-    if (frame_close(&f)) out = graph_retain(f.body);
-    frame_drop(&f);
+    if (body_close(&f)) out = graph_retain(f.body);
+    body_drop(&f);
     return out;
 }
 
@@ -286,15 +286,15 @@ static bool scan_shape(Shape *s, const Graph *body, const ScanForm *form, const 
 /* One iteration: the body itself. */
 static bool scan_once(Graph *g, const Graph *body, const ScanForm *form, const Val *x, Val *z)
 {
-    Frame f; /* for its arena */
-    Val *args = frame_open(&f, g) ? frame_alloc(&f, body->n_inputs, sizeof *args) : NULL;
+    Body f; /* for its arena */
+    Val *args = body_open(&f, g) ? body_alloc(&f, body->n_inputs, sizeof *args) : NULL;
     for (int k = 0; k < (int)body->n_inputs && args; k++) {
         bool slice = k >= form->carries && k < form->carries + form->xs;
         const Type *t = input_type(body, k);
         args[k] = slice ? greshape(x[k], t->rank, t->dims) : x[k];
     }
     bool ok = args && inline_run(g, body, args, z);
-    frame_drop(&f);
+    body_drop(&f);
     for (int r = form->carries; r < (int)body->n_outputs && ok; r++) {
         Type t = region_stack(type_of(z[r]), 1);
         z[r] = greshape(z[r], t.rank, t.dims);

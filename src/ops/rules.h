@@ -26,18 +26,18 @@ Graph *region_rebind(Graph *g, const Graph *body, const int *slot, const Val *x,
 Type region_slice(const Type *t);                            /* of an array's elements along axis 0 */
 Type region_stack(const Type *t, int64_t length);            /* with a new first axis */
 
-/* ---- frame.c: a body under construction, and the operands that its inputs stand for ---- */
+/* ---- body.c: a body under construction, and the operands that its inputs stand for ---- */
 typedef struct {
     Graph *g, *body;       /* where the region goes; the body. A failure in one is a failure of the other */
-    Arena arena;           /* for arrays of the rule; gone at frame_drop */
+    Arena arena;           /* for arrays of the rule; gone at body_drop */
     Val *x; int n, room;   /* operands */
-} Frame;
-bool frame_open(Frame *f, Graph *g);
-void *frame_alloc(Frame *f, size_t n, size_t size);          /* zeroed; NULL: the failure is in g */
-Val frame_input(Frame *f, Val x, const Type *t);             /* the next input of the body, of type t, for operand x of g */
-bool frame_close(Frame *f);                                  /* freezes the body */
-void frame_fail(Frame *f);                                   /* a failure of the body becomes one of g */
-void frame_drop(Frame *f);                                   /* the end, after frame_open whatever came of it */
-Type frame_strong(const Type *t);
+} Body;
+bool body_open(Body *f, Graph *g);
+void *body_alloc(Body *f, size_t n, size_t size);          /* zeroed; NULL: the failure is in g */
+Val body_input(Body *f, Val x, const Type *t);             /* the next input of the body, of type t, for operand x of g */
+bool body_close(Body *f);                                  /* freezes the body */
+void body_fail(Body *f);                                   /* a failure of the body becomes one of g */
+void body_drop(Body *f);                                   /* the end, after body_open whatever came of it */
+Type body_strong(const Type *t);
 
 #endif

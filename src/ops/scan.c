@@ -44,25 +44,25 @@ static bool scan_infer(Graph *g, const Node *n, const Type *x, Type *out)
 
 typedef struct { Val *in, *t, *z, *tz, *out; } Notes;
 
-static bool notes_open(Notes *w, Frame *f, const Node *n)
+static bool notes_open(Notes *w, Body *f, const Node *n)
 {
-    w->in = frame_alloc(f, n->n, sizeof(Val));
-    w->t = frame_alloc(f, n->n, sizeof(Val));
-    w->z = frame_alloc(f, n->results, sizeof(Val));
-    w->tz = frame_alloc(f, n->results, sizeof(Val));
-    w->out = frame_alloc(f, 2 * (size_t)n->results, sizeof(Val));
+    w->in = body_alloc(f, n->n, sizeof(Val));
+    w->t = body_alloc(f, n->n, sizeof(Val));
+    w->z = body_alloc(f, n->results, sizeof(Val));
+    w->tz = body_alloc(f, n->results, sizeof(Val));
+    w->out = body_alloc(f, 2 * (size_t)n->results, sizeof(Val));
     return !graph_failed(f->g);
 }
 
 /* Inputs from..to of the body, then tangents of those that have one. */
-static void inputs_with_tangents(Frame *f, Notes *w, const Node *n, const Val *x, const Val *t, const bool *has, int from, int to,
+static void inputs_with_tangents(Body *f, Notes *w, const Node *n, const Val *x, const Val *t, const bool *has, int from, int to,
                                  bool slice)
 {
-    for (int k = from; k < to; k++) w->in[k] = frame_input(f, x[k], &n->sub[0]->types[n->sub[0]->inputs[k]]);
+    for (int k = from; k < to; k++) w->in[k] = body_input(f, x[k], &n->sub[0]->types[n->sub[0]->inputs[k]]);
     for (int k = from; k < to; k++) {
         if (!has[k] || graph_failed(f->g)) continue;
-        Type tt = frame_strong(type_of(x[k])), one = slice ? region_slice(&tt) : tt;
-        w->t[k] = frame_input(f, val_none(t[k]) ? gconst(f->g, &tt, 0) : t[k], &one);
+        Type tt = body_strong(type_of(x[k])), one = slice ? region_slice(&tt) : tt;
+        w->t[k] = body_input(f, val_none(t[k]) ? gconst(f->g, &tt, 0) : t[k], &one);
     }
 }
 
@@ -82,17 +82,17 @@ static bool spread(const ScanForm *s, const Val *tz, bool *has)
     return more;
 }
 
-static void jvp_outputs(Frame *f, const Notes *w, const Node *n, const bool *has, int from, int to)
+static void jvp_outputs(Body *f, const Notes *w, const Node *n, const bool *has, int from, int to)
 {
     for (int r = from; r < to; r++) graph_output(f->body, w->z[r]);
     for (int r = from; r < to; r++) {
-        Type t = r < (int)n->attr->i ? frame_strong(type_of(w->z[r])) : (Type){0};
+        Type t = r < (int)n->attr->i ? body_strong(type_of(w->z[r])) : (Type){0};
         if (!val_none(w->tz[r])) graph_output(f->body, w->tz[r]);
         else if (r < (int)n->attr->i && has[r]) graph_output(f->body, gconst(f->body, &t, 0));
     }
 }
 
-static void jvp_emit(Frame *f, Notes *w, const Node *n, const bool *has, Val *z, Val *tz)
+static void jvp_emit(Body *f, Notes *w, const Node *n, const bool *has, Val *z, Val *tz)
 {
     ScanForm s = region_form_of(n);
     int m = s.carries, results = n->results, i = 0;
@@ -100,7 +100,7 @@ static void jvp_emit(Frame *f, Notes *w, const Node *n, const bool *has, Val *z,
     jvp_outputs(f, w, n, has, m, results);
     s.carries += count(has, 0, m);
     s.xs += count(has, m, m + s.xs);
-    if (!frame_close(f) || !region_scan(f->g, f->body, s, f->x, f->n, w->out)) return;
+    if (!body_close(f) || !region_scan(f->g, f->body, s, f->x, f->n, w->out)) return;
     for (int r = 0; r < m; r++) z[r] = w->out[i++];
     for (int r = 0; r < m; r++) tz[r] = has[r] ? w->out[i++] : NONE;
     for (int r = m; r < results; r++) z[r] = w->out[i++];
@@ -110,12 +110,12 @@ static void jvp_emit(Frame *f, Notes *w, const Node *n, const bool *has, Val *z,
 /* One attempt; true when it has to be made again with more tangents. */
 static bool jvp_try(Graph *g, const Node *n, const Val *x, const Val *t, bool *has, Val *z, Val *tz)
 {
-    Frame f;
+    Body f;
     Notes w;
     ScanForm s = region_form_of(n);
     int m = s.carries, e = m + s.xs;
     bool more = false;
-    if (frame_open(&f, g) && notes_open(&w, &f, n)) {
+    if (body_open(&f, g) && notes_open(&w, &f, n)) {
         inputs_with_tangents(&f, &w, n, x, t, has, 0, m, false);
         inputs_with_tangents(&f, &w, n, x, t, has, m, e, true);
         inputs_with_tangents(&f, &w, n, x, t, has, e, (int)n->n, false);
@@ -124,8 +124,8 @@ static bool jvp_try(Graph *g, const Node *n, const Val *x, const Val *t, bool *h
             if (!more) jvp_emit(&f, &w, n, has, z, tz);
         }
     }
-    frame_fail(&f);
-    frame_drop(&f);
+    body_fail(&f);
+    body_drop(&f);
     return more;
 }
 
@@ -143,7 +143,7 @@ static void scan_jvp(Graph *g, const Node *n, const Val *x, const Val *t, Val *z
 
 /* ---- vmap: xs and stacked results have the batch axis second, so that an iteration's slice has it first ---- */
 
-static void vmap_inputs(Frame *f, Val *in, const Node *n, const Val *x, const bool *given, const bool *mapped, int64_t size)
+static void vmap_inputs(Body *f, Val *in, const Node *n, const Val *x, const bool *given, const bool *mapped, int64_t size)
 {
     ScanForm s = region_form_of(n);
     for (int k = 0; k < (int)n->n; k++) {
@@ -153,32 +153,32 @@ static void vmap_inputs(Frame *f, Val *in, const Node *n, const Val *x, const bo
         if (mapped[k]) t = region_stack(&t, size);
         if (mapped[k] && !given[k]) v = vmap_lift(v, size);
         if (mapped[k] && slice) v = gmove_axis(v, 0, 1);
-        in[k] = frame_input(f, v, &t);
+        in[k] = body_input(f, v, &t);
     }
 }
 
-static void vmap_emit(Frame *f, const Node *n, Val *outs, const bool *om, const bool *mapped, int64_t size, Val *z, bool *z_mapped)
+static void vmap_emit(Body *f, const Node *n, Val *outs, const bool *om, const bool *mapped, int64_t size, Val *z, bool *z_mapped)
 {
     ScanForm s = region_form_of(n);
     for (int r = 0; r < n->results; r++) {
         z_mapped[r] = om[r] || (r < s.carries && mapped[r]);
         graph_output(f->body, z_mapped[r] && !om[r] ? vmap_lift(outs[r], size) : outs[r]);
     }
-    if (!frame_close(f) || !region_scan(f->g, f->body, s, f->x, f->n, z)) return;
+    if (!body_close(f) || !region_scan(f->g, f->body, s, f->x, f->n, z)) return;
     for (int r = s.carries; r < n->results; r++)
         if (z_mapped[r]) z[r] = gmove_axis(z[r], 1, 0);
 }
 
 static bool vmap_try(Graph *g, const Node *n, const Val *x, const bool *given, bool *mapped, int64_t size, Val *z, bool *z_mapped)
 {
-    Frame f;
+    Body f;
     bool more = false;
     Val *in = NULL, *outs = NULL;
     bool *om = NULL;
-    if (frame_open(&f, g)) {
-        in = frame_alloc(&f, n->n, sizeof *in);
-        outs = frame_alloc(&f, n->results, sizeof *outs);
-        om = frame_alloc(&f, n->results, sizeof *om);
+    if (body_open(&f, g)) {
+        in = body_alloc(&f, n->n, sizeof *in);
+        outs = body_alloc(&f, n->results, sizeof *outs);
+        om = body_alloc(&f, n->results, sizeof *om);
     }
     if (in && outs && om) {
         vmap_inputs(&f, in, n, x, given, mapped, size);
@@ -188,8 +188,8 @@ static bool vmap_try(Graph *g, const Node *n, const Val *x, const bool *given, b
             if (!more) vmap_emit(&f, n, outs, om, mapped, size, z, z_mapped);
         }
     }
-    frame_fail(&f);
-    frame_drop(&f);
+    body_fail(&f);
+    body_drop(&f);
     return more;
 }
 

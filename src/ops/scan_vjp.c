@@ -112,47 +112,47 @@ static bool find_flow(Graph *g, Arena *a, Reverse *r, const bool *seeded, const 
 
 typedef struct { Val *args, *known, *ct, *seeds, *outs, *grads; bool *wanted; } StepNotes;
 
-static bool step_notes(StepNotes *w, Frame *f, const Loop *l)
+static bool step_notes(StepNotes *w, Body *f, const Loop *l)
 {
     size_t in = l->body->n_inputs, out = l->body->n_outputs;
-    w->args = frame_alloc(f, in, sizeof(Val));
-    w->seeds = frame_alloc(f, in, sizeof(Val));
-    w->grads = frame_alloc(f, in, sizeof(Val));
-    w->known = frame_alloc(f, out, sizeof(Val));
-    w->ct = frame_alloc(f, out, sizeof(Val));
-    w->outs = frame_alloc(f, out, sizeof(Val));
-    w->wanted = frame_alloc(f, in, sizeof(bool));
+    w->args = body_alloc(f, in, sizeof(Val));
+    w->seeds = body_alloc(f, in, sizeof(Val));
+    w->grads = body_alloc(f, in, sizeof(Val));
+    w->known = body_alloc(f, out, sizeof(Val));
+    w->ct = body_alloc(f, out, sizeof(Val));
+    w->outs = body_alloc(f, out, sizeof(Val));
+    w->wanted = body_alloc(f, in, sizeof(bool));
     return !graph_failed(f->g);
 }
 
-static Val strong_input(Frame *f, const Type *t)
+static Val strong_input(Body *f, const Type *t)
 {
-    Type s = frame_strong(t);
-    return frame_input(f, NONE, &s);
+    Type s = body_strong(t);
+    return body_input(f, NONE, &s);
 }
 
-static void step_inputs(Frame *f, StepNotes *w, const Reverse *r)
+static void step_inputs(Body *f, StepNotes *w, const Reverse *r)
 {
     const Loop *l = &r->loop;
     const Graph *b = l->body;
     int m = l->carries, e = m + l->xs;
     for (int k = 0; k < m; k++) w->ct[k] = r->live[k] ? strong_input(f, input_type(b, k)) : NONE;
     for (int k = 0; k < l->captures; k++) w->seeds[e + k] = r->sums[k] ? strong_input(f, input_type(b, e + k)) : NONE;
-    for (int k = 0; k < m; k++) w->args[k] = frame_input(f, NONE, input_type(b, k));
-    for (int k = 0; k < m; k++) w->known[k] = frame_input(f, NONE, output_type(b, k));
-    for (int k = m; k < e; k++) w->args[k] = frame_input(f, NONE, input_type(b, k));
-    for (int k = 0; k < l->ys; k++) w->known[m + k] = frame_input(f, NONE, output_type(b, m + k));
+    for (int k = 0; k < m; k++) w->args[k] = body_input(f, NONE, input_type(b, k));
+    for (int k = 0; k < m; k++) w->known[k] = body_input(f, NONE, output_type(b, k));
+    for (int k = m; k < e; k++) w->args[k] = body_input(f, NONE, input_type(b, k));
+    for (int k = 0; k < l->ys; k++) w->known[m + k] = body_input(f, NONE, output_type(b, m + k));
     for (int k = 0; k < l->ys; k++) w->ct[m + k] = r->dy[k] ? strong_input(f, output_type(b, m + k)) : NONE;
-    for (int k = e; k < (int)b->n_inputs; k++) w->args[k] = frame_input(f, NONE, input_type(b, k));
+    for (int k = e; k < (int)b->n_inputs; k++) w->args[k] = body_input(f, NONE, input_type(b, k));
     for (int k = 0; k < m; k++) w->wanted[k] = r->live[k];
     for (int k = 0; k < l->xs; k++) w->wanted[m + k] = r->dx[k];
     for (int k = 0; k < l->captures; k++) w->wanted[e + k] = r->sums[k];
 }
 
 /* The cotangent of input k, or zeros where there turns out to be none. */
-static void step_output(Frame *f, const StepNotes *w, const Reverse *r, int k)
+static void step_output(Body *f, const StepNotes *w, const Reverse *r, int k)
 {
-    Type t = frame_strong(input_type(r->loop.body, k));
+    Type t = body_strong(input_type(r->loop.body, k));
     graph_output(f->body, val_none(w->grads[k]) ? gconst(f->body, &t, 0) : w->grads[k]);
 }
 
@@ -160,9 +160,9 @@ static bool build_step(Graph *g, Reverse *r)
 {
     const Loop *l = &r->loop;
     int m = l->carries, e = m + l->xs;
-    Frame f;
+    Body f;
     StepNotes w;
-    if (frame_open(&f, g) && step_notes(&w, &f, l)) {
+    if (body_open(&f, g) && step_notes(&w, &f, l)) {
         step_inputs(&f, &w, r);
         if (vjp_run_with(f.body, l->body, w.args, w.known, w.ct, w.wanted, w.seeds, w.outs, w.grads)) {
             for (int k = 0; k < m; k++)
@@ -172,9 +172,9 @@ static bool build_step(Graph *g, Reverse *r)
             for (int k = 0; k < l->xs; k++)
                 if (r->dx[k]) step_output(&f, &w, r, m + k);
         }
-        if (frame_close(&f)) r->kept.graph = graph_retain(f.body);
+        if (body_close(&f)) r->kept.graph = graph_retain(f.body);
     }
-    frame_drop(&f);
+    body_drop(&f);
     return r->kept.graph != NULL;
 }
 
@@ -226,13 +226,13 @@ static Graph *taping_body(Graph *g, const Reverse *r, int *at)
 {
     const Loop *l = &r->loop;
     Graph *out = NULL;
-    Frame f;
+    Body f;
     Val *args = NULL, *z = NULL;
-    if (frame_open(&f, g)) {
-        args = frame_alloc(&f, l->body->n_inputs, sizeof *args);
-        z = frame_alloc(&f, l->body->n_outputs, sizeof *z);
+    if (body_open(&f, g)) {
+        args = body_alloc(&f, l->body->n_inputs, sizeof *args);
+        z = body_alloc(&f, l->body->n_outputs, sizeof *z);
     }
-    for (int k = 0; args && z && k < (int)l->body->n_inputs; k++) args[k] = frame_input(&f, NONE, input_type(l->body, k));
+    for (int k = 0; args && z && k < (int)l->body->n_inputs; k++) args[k] = body_input(&f, NONE, input_type(l->body, k));
     if (args && z && inline_run(f.body, l->body, args, z)) {
         int n = (int)l->body->n_outputs;
         for (int i = 0; i < n; i++) graph_output(f.body, z[i]);
@@ -241,9 +241,9 @@ static Graph *taping_body(Graph *g, const Reverse *r, int *at)
             graph_output(f.body, z[k]);
             at[k] = n++;
         }
-        if (frame_close(&f)) out = graph_retain(f.body);
+        if (body_close(&f)) out = graph_retain(f.body);
     }
-    frame_drop(&f);
+    body_drop(&f);
     return out;
 }
 
@@ -383,15 +383,15 @@ static Val joined(const Reverse *r, Val blocks, Val rest)
 }
 
 /* Inputs of a body over blocks: slices of xs, and the captures. */
-static void block_inputs(Frame *f, const Reverse *r, const In *in, In *inside, bool captures)
+static void block_inputs(Body *f, const Reverse *r, const In *in, In *inside, bool captures)
 {
     const Loop *l = &r->loop;
     for (int k = 0; k < l->xs && !captures; k++) {
         Type t = region_stack(input_type(l->body, l->carries + k), r->block);
-        inside->x[k] = frame_input(f, blocks_of(r, in->x[k]), &t);
+        inside->x[k] = body_input(f, blocks_of(r, in->x[k]), &t);
     }
     for (int k = 0; k < l->captures && captures; k++)
-        inside->k[k] = frame_input(f, in->k[k], input_type(l->body, l->carries + l->xs + k));
+        inside->k[k] = body_input(f, in->k[k], input_type(l->body, l->carries + l->xs + k));
 }
 
 static bool in_open(Graph *g, Arena *a, const Loop *l, In *in)
@@ -407,13 +407,13 @@ static bool forward_blocks(Graph *g, Arena *a, Reverse *r, const In *in, Out *o)
 {
     const Loop *l = &r->loop;
     int m = l->carries;
-    Frame f;
+    Body f;
     In inside;
     Out once;
-    bool ok = frame_open(&f, g) && in_open(g, &f.arena, l, &inside) && out_open(g, a, l, o);
-    Val *z = ok ? frame_alloc(&f, 2 * (size_t)m + (size_t)l->ys, sizeof *z) : NULL;
+    bool ok = body_open(&f, g) && in_open(g, &f.arena, l, &inside) && out_open(g, a, l, o);
+    Val *z = ok ? body_alloc(&f, 2 * (size_t)m + (size_t)l->ys, sizeof *z) : NULL;
     if (z) {
-        for (int k = 0; k < m; k++) inside.carry[k] = frame_input(&f, in->carry[k], input_type(l->body, k));
+        for (int k = 0; k < m; k++) inside.carry[k] = body_input(&f, in->carry[k], input_type(l->body, k));
         block_inputs(&f, r, in, &inside, false);
         block_inputs(&f, r, in, &inside, true);
         ok = forward_over(f.body, &f.arena, r, r->block, &inside, false, &once);
@@ -423,20 +423,20 @@ static bool forward_blocks(Graph *g, Arena *a, Reverse *r, const In *in, Out *o)
         for (int k = 0; k < m; k++) graph_output(f.body, inside.carry[k]);
         for (int k = 0; k < l->ys; k++) graph_output(f.body, once.y[k]);
         ScanForm form = {r->blocks, l->form.reverse, m, l->xs};
-        ok = frame_close(&f) && region_scan(g, f.body, form, f.x, f.n, z);
+        ok = body_close(&f) && region_scan(g, f.body, form, f.x, f.n, z);
     }
     if (z && ok) {
         memcpy(o->carry, z, (size_t)m * sizeof *z);
         memcpy(r->start, z + m, (size_t)m * sizeof *z);
         if (l->ys) memcpy(o->y, z + 2 * m, (size_t)l->ys * sizeof *z);
     }
-    frame_fail(&f);
-    frame_drop(&f);
+    body_fail(&f);
+    body_drop(&f);
     return z && ok;
 }
 
 /* One block: forward again with a tape, then backward. */
-static bool block_back(Frame *f, const Reverse *r, const In *inside, const Val *dy, Cots *c, Val *dx)
+static bool block_back(Body *f, const Reverse *r, const In *inside, const Val *dy, Cots *c, Val *dx)
 {
     Out tape;
     return forward_over(f->body, &f->arena, r, r->block, inside, true, &tape) &&
@@ -446,34 +446,34 @@ static bool block_back(Frame *f, const Reverse *r, const In *inside, const Val *
 static bool backward_blocks(Graph *g, const Reverse *r, const In *in, const Val *dy, Cots *c, Val *dx)
 {
     const Loop *l = &r->loop;
-    Frame f;
+    Body f;
     In inside;
     Cots cots = {0};
     Val *slices = NULL, *out = NULL, *z = NULL;
-    bool ok = frame_open(&f, g) && in_open(g, &f.arena, l, &inside);
+    bool ok = body_open(&f, g) && in_open(g, &f.arena, l, &inside);
     if (ok) {
-        cots.live = frame_alloc(&f, (size_t)l->carries, sizeof(Val));
-        cots.sums = frame_alloc(&f, (size_t)l->captures, sizeof(Val));
-        slices = frame_alloc(&f, (size_t)l->ys, sizeof(Val));
-        out = frame_alloc(&f, (size_t)l->xs, sizeof(Val));
-        z = frame_alloc(&f, (size_t)l->carries + (size_t)l->captures + (size_t)l->xs, sizeof(Val));
+        cots.live = body_alloc(&f, (size_t)l->carries, sizeof(Val));
+        cots.sums = body_alloc(&f, (size_t)l->captures, sizeof(Val));
+        slices = body_alloc(&f, (size_t)l->ys, sizeof(Val));
+        out = body_alloc(&f, (size_t)l->xs, sizeof(Val));
+        z = body_alloc(&f, (size_t)l->carries + (size_t)l->captures + (size_t)l->xs, sizeof(Val));
         ok = !graph_failed(g);
     }
     ScanForm form = {.length = r->blocks, .reverse = !l->form.reverse};
     for (int k = 0; k < l->carries && ok; k++) {
-        Type t = frame_strong(input_type(l->body, k));
-        if (r->live[k]) cots.live[k] = frame_input(&f, c->live[k], &t);
+        Type t = body_strong(input_type(l->body, k));
+        if (r->live[k]) cots.live[k] = body_input(&f, c->live[k], &t);
     }
     for (int k = 0; k < l->captures && ok; k++) {
-        Type t = frame_strong(input_type(l->body, l->carries + l->xs + k));
-        if (r->sums[k]) cots.sums[k] = frame_input(&f, c->sums[k], &t);
+        Type t = body_strong(input_type(l->body, l->carries + l->xs + k));
+        if (r->sums[k]) cots.sums[k] = body_input(&f, c->sums[k], &t);
     }
     form.carries = f.n;
-    for (int k = 0; k < l->carries && ok; k++) inside.carry[k] = frame_input(&f, r->start[k], input_type(l->body, k));
+    for (int k = 0; k < l->carries && ok; k++) inside.carry[k] = body_input(&f, r->start[k], input_type(l->body, k));
     if (ok) block_inputs(&f, r, in, &inside, false);
     for (int k = 0; k < l->ys && ok; k++) {
         Type t = region_stack(output_type(l->body, l->carries + k), r->block);
-        if (r->dy[k]) slices[k] = frame_input(&f, dy[k], &t);
+        if (r->dy[k]) slices[k] = body_input(&f, dy[k], &t);
     }
     form.xs = f.n - form.carries;
     if (ok) block_inputs(&f, r, in, &inside, true);
@@ -485,14 +485,14 @@ static bool backward_blocks(Graph *g, const Reverse *r, const In *in, const Val 
         if (r->sums[k]) graph_output(f.body, cots.sums[k]);
     for (int k = 0; k < l->xs && ok; k++)
         if (r->dx[k]) graph_output(f.body, out[k]);
-    ok = ok && frame_close(&f) && region_scan(g, f.body, form, f.x, f.n, z);
+    ok = ok && body_close(&f) && region_scan(g, f.body, form, f.x, f.n, z);
     for (int k = 0; k < l->carries && ok; k++)
         if (r->live[k]) c->live[k] = z[i++];
     for (int k = 0; k < l->captures && ok; k++)
         if (r->sums[k]) c->sums[k] = z[i++];
     for (int k = 0; k < l->xs && ok; k++) dx[k] = r->dx[k] ? z[i++] : NONE;
-    frame_fail(&f);
-    frame_drop(&f);
+    body_fail(&f);
+    body_drop(&f);
     return ok;
 }
 
@@ -545,15 +545,15 @@ static void seed(Graph *g, const Reverse *r, const Val *ct, Cots *c, Val *dy)
 {
     const Loop *l = &r->loop;
     for (int k = 0; k < l->carries; k++) {
-        Type t = frame_strong(input_type(l->body, k));
+        Type t = body_strong(input_type(l->body, k));
         if (r->live[k]) c->live[k] = val_none(ct[k]) ? gconst(g, &t, 0) : ct[k];
     }
     for (int k = 0; k < l->captures; k++) {
-        Type t = frame_strong(input_type(l->body, l->carries + l->xs + k));
+        Type t = body_strong(input_type(l->body, l->carries + l->xs + k));
         if (r->sums[k]) c->sums[k] = gconst(g, &t, -0.0);
     }
     for (int k = 0; k < l->ys; k++) {
-        Type t = frame_strong(output_type(l->body, l->carries + k));
+        Type t = body_strong(output_type(l->body, l->carries + k));
         t = region_stack(&t, l->form.length);
         if (r->dy[k]) dy[k] = val_none(ct[l->carries + k]) ? gconst(g, &t, 0) : ct[l->carries + k];
     }

@@ -38,27 +38,27 @@ static bool while_infer(Graph *g, const Node *n, const Type *x, Type *out)
 
 /* ---- the test and the step, with the same operands ---- */
 
-typedef struct { Frame f[2]; } Bodies;
+typedef struct { Body f[2]; } Bodies;
 
-static bool open(Bodies *b, Graph *g) { return frame_open(&b->f[0], g) & frame_open(&b->f[1], g); }
+static bool open(Bodies *b, Graph *g) { return body_open(&b->f[0], g) & body_open(&b->f[1], g); }
 
 static void drop(Bodies *b)
 {
     for (int i = 0; i < 2; i++) {
-        frame_fail(&b->f[i]);
-        frame_drop(&b->f[i]);
+        body_fail(&b->f[i]);
+        body_drop(&b->f[i]);
     }
 }
 
 static void input(Bodies *b, Val x, const Type *t, Val *test, Val *step)
 {
-    *test = frame_input(&b->f[0], x, t);
-    *step = frame_input(&b->f[1], x, t);
+    *test = body_input(&b->f[0], x, t);
+    *step = body_input(&b->f[1], x, t);
 }
 
 static bool emit(Bodies *b, int64_t max_steps, int carries, Val *z)
 {
-    if (!frame_close(&b->f[0]) || !frame_close(&b->f[1])) return false;
+    if (!body_close(&b->f[0]) || !body_close(&b->f[1])) return false;
     return region_while(b->f[0].g, b->f[0].body, b->f[1].body, max_steps, carries, b->f[0].x, b->f[0].n, z);
 }
 
@@ -68,14 +68,14 @@ static const Type *input_type(const Node *n, uint32_t k) { return &n->sub[1]->ty
 
 typedef struct { Val *test, *in, *t, *z, *tz, *out; } Notes;
 
-static bool notes_open(Notes *w, Frame *f, const Node *n)
+static bool notes_open(Notes *w, Body *f, const Node *n)
 {
-    w->test = frame_alloc(f, n->n, sizeof(Val));
-    w->in = frame_alloc(f, n->n, sizeof(Val));
-    w->t = frame_alloc(f, n->n, sizeof(Val));
-    w->z = frame_alloc(f, n->results, sizeof(Val));
-    w->tz = frame_alloc(f, n->results, sizeof(Val));
-    w->out = frame_alloc(f, 2 * (size_t)n->results, sizeof(Val));
+    w->test = body_alloc(f, n->n, sizeof(Val));
+    w->in = body_alloc(f, n->n, sizeof(Val));
+    w->t = body_alloc(f, n->n, sizeof(Val));
+    w->z = body_alloc(f, n->results, sizeof(Val));
+    w->tz = body_alloc(f, n->results, sizeof(Val));
+    w->out = body_alloc(f, 2 * (size_t)n->results, sizeof(Val));
     return !graph_failed(f->g);
 }
 
@@ -85,7 +85,7 @@ static void inputs_with_tangents(Bodies *b, Notes *w, const Node *n, const Val *
     Val ignored;
     for (uint32_t k = from; k < to; k++) input(b, x[k], input_type(n, k), &w->test[k], &w->in[k]);
     for (uint32_t k = from; k < to; k++) {
-        Type tt = frame_strong(input_type(n, k));
+        Type tt = body_strong(input_type(n, k));
         if (has[k]) input(b, val_none(t[k]) ? gconst(b->f[0].g, &tt, 0) : t[k], &tt, &ignored, &w->t[k]);
     }
 }
@@ -98,7 +98,7 @@ static void jvp_emit(Bodies *b, Notes *w, const Node *n, const bool *has, Val *z
     graph_output(b->f[0].body, go);
     for (int r = 0; r < n->results; r++) graph_output(b->f[1].body, w->z[r]);
     for (int r = 0; r < n->results; r++) {
-        Type t = frame_strong(input_type(n, (uint32_t)r));
+        Type t = body_strong(input_type(n, (uint32_t)r));
         carries += has[r];
         if (has[r]) graph_output(b->f[1].body, val_none(w->tz[r]) ? gconst(b->f[1].body, &t, 0) : w->tz[r]);
     }
@@ -213,14 +213,14 @@ static bool emit_each(Batch *m, Bodies *b, Val go, Val any_in, Val *outs, const 
     Val next;
     graph_output(b->f[0].body, any(any_in));
     for (uint32_t r = 0; r < m->n->results; r++) outs[r] = gwhere(along(go, outs[r]), outs[r], in[r]);
-    Val *all = frame_alloc(&b->f[1], m->n->n, sizeof *all);
+    Val *all = body_alloc(&b->f[1], m->n->n, sizeof *all);
     if (!all) return false;
     memcpy(all, in, m->n->n * sizeof *all);
     memcpy(all, outs, m->n->results * sizeof *all);
     if (!batch_test(m, to, all, &next, &mapped)) return false;
     graph_output(to, glogical_and(go, lifted(next, mapped, true, m->size)));
     for (uint32_t r = 0; r < m->n->results; r++) graph_output(to, outs[r]);
-    Val *out = frame_alloc(&b->f[1], (size_t)m->n->results + 1, sizeof *out);
+    Val *out = body_alloc(&b->f[1], (size_t)m->n->results + 1, sizeof *out);
     if (!out || !emit(b, m->n->attr->length, m->n->results + 1, out)) return false;
     memcpy(z, out + 1, m->n->results * sizeof *z);
     return true;
@@ -235,11 +235,11 @@ static bool vmap_try(Graph *g, Batch *m, Val *z)
     Val *test = NULL, *step = NULL, *x = NULL, *outs = NULL, start = NONE, go[2] = {NONE, NONE};
     bool *om = NULL;
     if (open(&b, g)) {
-        test = frame_alloc(&b.f[0], n->n, sizeof *test);
-        step = frame_alloc(&b.f[0], n->n, sizeof *step);
-        x = frame_alloc(&b.f[0], n->n, sizeof *x);
-        outs = frame_alloc(&b.f[0], n->results, sizeof *outs);
-        om = frame_alloc(&b.f[0], n->results, sizeof *om);
+        test = body_alloc(&b.f[0], n->n, sizeof *test);
+        step = body_alloc(&b.f[0], n->n, sizeof *step);
+        x = body_alloc(&b.f[0], n->n, sizeof *x);
+        outs = body_alloc(&b.f[0], n->results, sizeof *outs);
+        om = body_alloc(&b.f[0], n->results, sizeof *om);
     }
     if (test && step && x && outs && om) {
         if (m->each) memset(m->mapped, true, n->results);
@@ -278,26 +278,26 @@ static void while_vmap(Graph *g, const Node *n, const Val *x, const bool *given,
 /* One iteration of the scan: cond(test, body, the carries as they are). */
 static bool bounded_step(Graph *g, const Node *n, Graph **out)
 {
-    Frame f, skip;
+    Body f, skip;
     Val *in = NULL, *z = NULL, go;
-    bool ok = frame_open(&f, g) & frame_open(&skip, g);
+    bool ok = body_open(&f, g) & body_open(&skip, g);
     if (ok) {
-        in = frame_alloc(&f, n->n, sizeof *in);
-        z = frame_alloc(&f, n->results, sizeof *z);
+        in = body_alloc(&f, n->n, sizeof *in);
+        z = body_alloc(&f, n->results, sizeof *z);
     }
     for (uint32_t k = 0; k < n->n && z && in; k++) {
-        in[k] = frame_input(&f, NONE, input_type(n, k));
-        Val same = frame_input(&skip, NONE, input_type(n, k));
+        in[k] = body_input(&f, NONE, input_type(n, k));
+        Val same = body_input(&skip, NONE, input_type(n, k));
         if (k < n->results) graph_output(skip.body, same);
     }
-    ok = in && z && frame_close(&skip) && inline_run(f.body, n->sub[0], in, &go) &&
+    ok = in && z && body_close(&skip) && inline_run(f.body, n->sub[0], in, &go) &&
          region_cond(f.body, go, n->sub[1], skip.body, in, (int)n->n, z);
     for (uint32_t r = 0; r < n->results && ok; r++) graph_output(f.body, z[r]);
-    ok = ok && frame_close(&f);
+    ok = ok && body_close(&f);
     if (ok) *out = graph_retain(f.body);
-    frame_fail(&f);
-    frame_drop(&skip);
-    frame_drop(&f);
+    body_fail(&f);
+    body_drop(&skip);
+    body_drop(&f);
     return ok;
 }
 

@@ -127,8 +127,6 @@ static void matmul_body(Text *t, const Slot *slots, const MatMul *m)
     }
 }
 
-static void plan_steps(Text *t, const qb_plan *p, int indent);
-
 static void spans(Text *t, const Slot *slots, const Span *x, int from, int to)
 {
     for (int i = from; i < to; i++) {
@@ -145,27 +143,49 @@ static void loop(Text *t, const Loop *l)
     if (l->reverse) text_add(t, ", backward");
 }
 
-/* Operands and results by group, then the steps of the bodies. */
-static void loop_body(Text *t, const Slot *slots, const Loop *l, int indent)
+/* The steps of a body, four spaces further in. */
+static void nested(Text *t, const qb_plan *p)
+{
+    Text inner = {0};
+    qb_error err = {0};
+    dump_steps(&inner, p);
+    char *text = text_take(&inner, &err);
+    t->failed |= !text;
+    for (char *s = text; s && *s;) {
+        int n = (int)strcspn(s, "\n");
+        text_add(t, "    %.*s\n", n, s);
+        s += n + (s[n] == '\n');
+    }
+    mem_free(text);
+}
+
+/* Operands and results by group, then the bodies. */
+static void loop_body(Text *t, const Slot *slots, const Loop *l)
 {
     int x = l->carries + l->xs;
-    const struct { const char *name; const Span *at; int from, to; } groups[] = {
-        {"carries", l->in, 0, l->carries},       {"xs", l->in, l->carries, x},
-        {l->op == OP_cond ? "operands" : "captures", l->in, x, l->n_in}, {"to", l->out, 0, l->n_out},
+    const struct {
+        const char *name;
+        const Span *at;
+        int from, to;
+    } groups[] = {
+        {"carries", l->in, 0, l->carries},
+        {"xs", l->in, l->carries, x},
+        {l->op == OP_cond ? "operands" : "captures", l->in, x, l->n_in},
+        {"to", l->out, 0, l->n_out},
     };
     for (int i = 0; i < 4; i++) {
         if (groups[i].from == groups[i].to) continue;
-        text_add(t, "%*s     %s ", indent, "", groups[i].name);
+        text_add(t, "     %s ", groups[i].name);
         spans(t, slots, groups[i].at, groups[i].from, groups[i].to);
         text_add(t, "\n");
     }
     for (int b = 0; b < 2; b++)
-        if (l->body[b]) plan_steps(t, l->body[b], indent + 4);
+        if (l->body[b]) nested(t, l->body[b]);
 }
 
-static void step_text(Text *t, const Slot *slots, int number, const Step *s, int indent)
+static void step_text(Text *t, const Slot *slots, int number, const Step *s)
 {
-    text_add(t, "%*s%3d: ", indent, "", number);
+    text_add(t, "%3d: ", number);
     if (s->kind == STEP_REGION)
         region(t, &s->region);
     else if (s->kind == STEP_MATMUL)
@@ -179,16 +199,14 @@ static void step_text(Text *t, const Slot *slots, int number, const Step *s, int
     else if (s->kind == STEP_MATMUL)
         matmul_body(t, slots, &s->matmul);
     else
-        loop_body(t, slots, &s->loop, indent);
+        loop_body(t, slots, &s->loop);
 }
 
-static void plan_steps(Text *t, const qb_plan *p, int indent)
+void dump_steps(Text *t, const qb_plan *p)
 {
-    text_add(t, "%*s%d steps, %lld bytes of work\n", indent, "", p->n_steps, (long long)p->work_bytes);
-    for (int i = 0; i < p->n_steps; i++) step_text(t, p->slots, i, &p->steps[i], indent);
+    text_add(t, "%d steps, %lld bytes of work\n", p->n_steps, (long long)p->work_bytes);
+    for (int i = 0; i < p->n_steps; i++) step_text(t, p->slots, i, &p->steps[i]);
 }
-
-void dump_steps(Text *t, const qb_plan *p) { plan_steps(t, p, 0); }
 
 /* ---- QUABLA_DUMP ---- */
 
@@ -212,7 +230,7 @@ void dump_draft(const char *pass, const Draft *d)
 {
     if (!dump_wanted(pass)) return;
     Text t = {0};
-    for (int i = 0; i < d->n_jobs; i++) step_text(&t, d->p->slots, i, &d->jobs[i]->step, 0);
+    for (int i = 0; i < d->n_jobs; i++) step_text(&t, d->p->slots, i, &d->jobs[i]->step);
     print(pass, &t);
 }
 

@@ -91,7 +91,11 @@ static Graph *emit_live(const Graph *src, qb_error *err)
         if (n->op == OP_input) map[n->first] = graph_input(g, n->attr->name, &src->types[n->first]);
         if (n->op == OP_input || !live[i]) continue;
         for (uint32_t k = 0; k < n->n; k++) x[k] = map[n->x[k]];
-        map[n->first] = graph_emit(g, n->op, x, (int)n->n, n->attr);
+        int results = n->results;
+        if (n->sub || results > 1)
+            graph_emit_many(g, n->op, x, (int)n->n, n->attr, n->sub, &map[n->first], &results);
+        else
+            map[n->first] = graph_emit(g, n->op, x, (int)n->n, n->attr);
     }
     for (uint32_t i = 0; ok && i < src->n_outputs; i++) graph_output(g, map[src->outputs[i]]);
     free(live), free(map), free(x);
@@ -298,8 +302,13 @@ static void visit(Graph *g, const Graph *src, Id i, Val *map)
     for (uint32_t k = 0; k < n->n; k++) visit(g, src, src->def[n->x[k]], map);
     Val *x = calloc(n->n + 1, sizeof *x);
     for (uint32_t k = 0; x && k < n->n; k++) x[k] = map[n->x[k]];
-    map[n->first] = n->op == OP_input ? graph_input(g, n->attr->name, &src->types[n->first])
-                                      : graph_append(g, n->op, x, x ? (int)n->n : 0, n->attr);
+    int results = n->results;
+    if (n->sub)
+        graph_emit_many(g, n->op, x, x ? (int)n->n : 0, n->attr, n->sub, &map[n->first], &results);
+    else
+        map[n->first] = n->op == OP_input
+                            ? graph_input(g, n->attr->name, &src->types[n->first])
+                            : graph_append(g, n->op, x, x ? (int)n->n : 0, n->attr);
     free(x);
 }
 

@@ -361,8 +361,116 @@ static void test_gradients_of_long_loops_have_the_bits_of_the_unrolled_program(v
     }
 }
 
+/* ---- the C API ---- */
+
+static Graph *doubled(void)
+{
+    Graph *b = start();
+    Val c = input_of(b, NULL, pair());
+    graph_output(b, gadd(c, c));
+    return finish(b);
+}
+
+static void test_regions_of_the_c_api_refuse_what_does_not_fit(void)
+{
+    qb_error err = {0};
+    Graph *g = start(), *open = start(), *body = doubled();
+    Val x = input_of(g, "x", pair()), wide = input_of(g, "wide", shape(QB_F64, 3)), p = input_of(g, "p", shape(QB_BOOL)), z[2];
+    CHECK(!qb_scan(g, open, 3, false, 1, 0, &x, 1, z, &err) && strstr(err.message, "not frozen"));
+    CHECK(!qb_scan(g, body, 3, false, 1, 0, (Val[]){x, x}, 2, z, &err) && strstr(err.message, "takes 1 operands, not 2"));
+    CHECK(!qb_scan(g, body, 0, false, 1, 0, &x, 1, z, &err) && strstr(err.message, "length 0"));
+    CHECK(!qb_scan(g, body, 3, false, 2, 0, &x, 1, z, &err) && strstr(err.message, "2 carries"));
+    CHECK(!qb_scan(g, body, 3, false, 0, 1, &x, 1, z, &err) && strstr(err.message, "first axis must have the length 3"));
+    CHECK(!qb_scan(g, body, 3, false, 1, 0, &wide, 1, z, &err) && strstr(err.message, "f64[3], but it takes f64[2]"));
+    CHECK(!qb_cond(g, x, body, body, &x, 1, z, &err) && strstr(err.message, "the predicate is f64[2]"));
+    CHECK(!qb_cond(g, p, body, body, &wide, 1, z, &err) && strstr(err.message, "f64[3], but a branch takes f64[2]"));
+    CHECK(!qb_while(g, body, body, 0, 1, &x, 1, z, &err) && strstr(err.message, "the test returns f64[2]"));
+    CHECK(!qb_apply(g, OP_scan, &x, 1, NULL, &err).graph && err.code == QB_EVALUE);
+    CHECK(qb_scan(g, body, 3, false, 1, 0, &x, 1, z, &err) && z[0].graph == g); /* g is usable still */
+    graph_release(g), graph_release(open), graph_release(body);
+}
+
+/* c = c + 1 until c is no number. */
+static Graph *endless(void)
+{
+    Graph *test = start(), *step = start(), *g = start();
+    Type t = shape(QB_F64);
+    Val c = input_of(test, NULL, t), z;
+    graph_output(test, gequal(c, c));
+    c = input_of(step, NULL, t);
+    graph_output(step, gadd(c, glike(c, 1)));
+    finish(test), finish(step);
+    c = input_of(g, NULL, t);
+    region_while(g, test, step, 0, 1, &c, 1, &z);
+    graph_output(g, z);
+    graph_release(test), graph_release(step);
+    return finish(g);
+}
+
+static bool third(void *arg) { return ++*(int *)arg == 3; }
+
+static void test_an_endless_loop_ends_when_the_interrupt_function_says_so(void)
+{
+    qb_error err = {0};
+    Graph *g = endless();
+    qb_plan *p = qb_compile(g, NULL, &err);
+    must(p != NULL, &err);
+    int calls = 0;
+    double x = 0, y, never = __builtin_nan("");
+    qb_set_interrupt(third, &calls);
+    CHECK(!qb_plan_run(p, (const void *[]){&x}, (void *[]){&y}, &err) && err.code == QB_EINTERRUPT);
+    CHECK_EQ_INT(calls, 3);
+    qb_set_interrupt(NULL, NULL);
+    CHECK(qb_plan_run(p, (const void *[]){&never}, (void *[]){&y}, &err) && y != y); /* no iteration; the plan is usable */
+    qb_plan_release(p);
+    graph_release(g);
+}
+
+/* Each allocation fails once, from building to running. */
+static void test_no_failed_allocation_leaks_or_crashes(void)
+{
+    int64_t before = qb_test_live_bytes();
+    bool done = false;
+    for (int64_t n = 0; n < 20000 && !done; n += 1 + n / 40) {
+        qb_error err = {0};
+        qb_test_fail_alloc(n);
+        Graph *g = graph_new(&err), *body = graph_new(&err);
+        qb_plan *p = NULL;
+        if (g && body) {
+            Type t = pair();
+            Val c = graph_input(body, NULL, &t), x[2], z[2], grad[1], one;
+            graph_output(body, gtanh(gmul(c, c)));
+            Graph *f = graph_freeze(body, &err) ? graph_new(&err) : NULL;
+            if (f) {
+                x[0] = graph_input(f, NULL, &t);
+                region_scan(f, body, (ScanForm){70, false, 1, 0}, x, 1, z);
+                graph_output(f, z[0]);
+                if (graph_freeze(f, &err)) {
+                    x[0] = graph_input(g, NULL, &t);
+                    one = gconst(g, &t, 1);
+                    if (vjp_run(g, f, x, &one, NULL, z, grad)) graph_output(g, grad[0]);
+                    if (graph_freeze(g, &err)) p = plan_compile(g, &cpu_target, NULL, &err);
+                }
+                graph_release(f);
+            }
+        }
+        double in[2] = {0.3, 0.9}, out[2];
+        if (p) done = p->target->run(p, (const void *[]){in}, (void *[]){out}, &err);
+        qb_test_fail_alloc(-1);
+        if (!done) CHECK_EQ_INT(err.code, QB_EMEMORY);
+        plan_release(p);
+        graph_release(body);
+        graph_release(g);
+    }
+    CHECK(done);
+    CHECK_EQ_INT(qb_test_live_bytes(), before);
+}
+
 int main(void)
 {
+    RUN(test_regions_of_the_c_api_refuse_what_does_not_fit);
+    RUN(test_an_endless_loop_ends_when_the_interrupt_function_says_so);
+    RUN(test_no_failed_allocation_leaks_or_crashes);
     RUN(test_drawn_programs_agree_with_their_unrolled_form);
     RUN(test_gradients_of_long_loops_have_the_bits_of_the_unrolled_program);
     return test_report();

@@ -1,29 +1,29 @@
-/* frame.c: a body under construction. Rules of region ops write new bodies input by input; each input stands for an operand of the
+/* body.c: a body under construction. Rules of region ops write new bodies input by input; each input stands for an operand of the
    region, so both lists grow together and cannot disagree. */
 #include "ops/rules.h"
 
-bool frame_open(Frame *f, Graph *g)
+bool body_open(Body *f, Graph *g)
 {
     qb_error err = {0};
-    *f = (Frame){.g = g};
+    *f = (Body){.g = g};
     if (graph_failed(g)) return false;
     f->body = graph_new(&err);
     return f->body || fail(g, err.code, "%s", err.message);
 }
 
-void *frame_alloc(Frame *f, size_t n, size_t size)
+void *body_alloc(Body *f, size_t n, size_t size)
 {
     void *p = arena_zeroed(&f->arena, n, size);
     if (!p) fail(f->g, QB_EMEMORY, "out of memory for the body of a loop");
     return p;
 }
 
-Val frame_input(Frame *f, Val x, const Type *t)
+Val body_input(Body *f, Val x, const Type *t)
 {
     if (!f->body || graph_failed(f->g)) return NONE;
     if (f->n == f->room) {
         int room = 2 * f->room + 8;
-        Val *more = frame_alloc(f, (size_t)room, sizeof *more);
+        Val *more = body_alloc(f, (size_t)room, sizeof *more);
         if (!more) return NONE;
         if (f->n) memcpy(more, f->x, (size_t)f->n * sizeof *more);
         f->x = more;
@@ -34,26 +34,26 @@ Val frame_input(Frame *f, Val x, const Type *t)
 }
 
 /* The message names the user's line already. */
-void frame_fail(Frame *f)
+void body_fail(Body *f)
 {
     if (f->body && graph_failed(f->body) && !graph_failed(f->g)) f->g->error = f->body->error;
 }
 
-bool frame_close(Frame *f)
+bool body_close(Body *f)
 {
     qb_error err = {0};
-    frame_fail(f);
+    body_fail(f);
     return f->body && !graph_failed(f->g) && graph_freeze(f->body, &err);
 }
 
-void frame_drop(Frame *f)
+void body_drop(Body *f)
 {
     graph_release(f->body);
     arena_free(&f->arena);
     f->body = NULL;
 }
 
-Type frame_strong(const Type *t)
+Type body_strong(const Type *t)
 {
     Type s = *t;
     s.weak = 0;
