@@ -8,7 +8,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 import jax.numpy as jnp
 import numpy as np
-from common import RESULTS, done, micro, once, wanted
+from common import RESULTS, done, lotka_volterra, micro, once, wanted
 
 RESULTS["import"] = (time.perf_counter() - START) * 1e6
 import math
@@ -159,7 +159,30 @@ def derivs():
         micro(f"deriv{k}", lambda f=f: ready(f(p)), 1.0)
 
 
-CASES = {"dispatch": dispatch, "pinn": pinn, "big": big, "kernels": kernels, "derivs": derivs}
+def loops():
+    w, h = jnp.asarray(np.random.RandomState(0).randn(16, 16) * 0.2), jnp.ones((16,))
+
+    def rnn(w):
+        def body(c, _):
+            c = jnp.tanh(w @ c + 0.1)
+            return c, c
+
+        return jnp.sum(jax.lax.scan(body, h, None, length=1000)[0])
+
+    def grow(x):
+        return jax.lax.while_loop(lambda c: jnp.sum(c) < 1e4, lambda c: c * 1.001 + 0.01, x)
+
+    f, g = jax.jit(jax.value_and_grad(rnn)), jax.jit(grow)
+    s = jax.jit(lambda p: lotka_volterra(jnp, jax.lax.while_loop, p))
+    once("scan1000.grad.first", lambda: ready(f(w)))
+    micro("scan1000.grad", lambda: ready(f(w)))
+    micro("while", lambda: ready(g(h)))
+    p = jnp.array([1.5, 1.0, 3.0, 1.0])
+    once("dopri5.first", lambda: ready(s(p)))
+    micro("dopri5", lambda: ready(s(p)))
+
+
+CASES = {"dispatch": dispatch, "pinn": pinn, "big": big, "kernels": kernels, "derivs": derivs, "loops": loops}
 for group, cases in CASES.items():
     if on(group):
         cases()

@@ -9,7 +9,7 @@ IMPORT = (time.perf_counter() - START) * 1e6
 import math
 
 import numpy as np
-from common import RESULTS, done, micro, once, wanted
+from common import RESULTS, done, lotka_volterra, micro, once, wanted
 
 RESULTS["import"] = IMPORT
 GROUPS = wanted()
@@ -134,7 +134,29 @@ def derivs():
         micro(f"deriv{k}", lambda f=f: f(p), 1.0)
 
 
-CASES = {"dispatch": dispatch, "pinn": pinn, "big": big, "kernels": kernels, "derivs": derivs}
+def loops():
+    w, h = qb.asarray(np.random.RandomState(0).randn(16, 16) * 0.2), qb.ones((16,))
+
+    def rnn(w):
+        def body(c, i):
+            c = qb.tanh(qb.matmul(w, c) + 0.1)
+            return c, c
+
+        return qb.sum(qb.scan(body, h, length=1000)[0])
+
+    def grow(x):
+        return qb.while_loop(lambda c: qb.sum(c) < 1e4, lambda c: c * 1.001 + 0.01, x)
+
+    f, g, s = qb.jit(qb.value_and_grad(rnn)), qb.jit(grow), qb.jit(lambda p: lotka_volterra(qb, qb.while_loop, p))
+    once("scan1000.grad.first", lambda: f(w))
+    micro("scan1000.grad", lambda: f(w))
+    micro("while", lambda: g(h))
+    p = qb.array([1.5, 1.0, 3.0, 1.0])
+    once("dopri5.first", lambda: s(p))
+    micro("dopri5", lambda: s(p))
+
+
+CASES = {"dispatch": dispatch, "pinn": pinn, "big": big, "kernels": kernels, "derivs": derivs, "loops": loops}
 for group, cases in CASES.items():
     if on(group):
         cases()

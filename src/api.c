@@ -196,33 +196,38 @@ qb_value qb_op2(const char *op, qb_value x, qb_value y, qb_error *err)
 }
 
 /* Operands of a region: each one there, the bodies frozen and with as many inputs. */
-static bool region_ready(Graph *g, const Graph *body, const Graph *other, const Val *x, int n, qb_error *err)
+static bool region_ready(Graph *g, const Graph *body, const Graph *other, const Val *x, int n,
+                         qb_error *err)
 {
-    if (!usable(g, err) || !frozen(body, err) || !frozen(other, err) || !owned(g, x, n, false, "operand", err)) return false;
+    if (!usable(g, err) || !frozen(body, err) || !frozen(other, err) ||
+        !owned(g, x, n, false, "operand", err))
+        return false;
     if ((int)body->n_inputs == n && (int)other->n_inputs == n) return true;
     return error_set(err, QB_EVALUE, "a body takes %u operands, not %d",
                      (unsigned)((int)body->n_inputs == n ? other : body)->n_inputs, n),
            false;
 }
 
-bool qb_cond(qb_graph *g, qb_value pred, const qb_graph *on_true, const qb_graph *on_false, const qb_value *x, int n, qb_value *outs,
-             qb_error *err)
+bool qb_cond(qb_graph *g, qb_value pred, const qb_graph *on_true, const qb_graph *on_false,
+             const qb_value *x, int n, qb_value *outs, qb_error *err)
 {
-    if (!region_ready(g, on_true, on_false, x, n, err) || !owned(g, &pred, 1, false, "predicate", err)) return false;
+    if (!region_ready(g, on_true, on_false, x, n, err) ||
+        !owned(g, &pred, 1, false, "predicate", err))
+        return false;
     region_cond(g, pred, on_true, on_false, x, n, outs);
     return settle(g, err);
 }
 
-bool qb_scan(qb_graph *g, const qb_graph *body, int64_t length, bool reverse, int carries, int xs, const qb_value *x, int n,
-             qb_value *outs, qb_error *err)
+bool qb_scan(qb_graph *g, const qb_graph *body, int64_t length, bool reverse, int carries, int xs,
+             const qb_value *x, int n, qb_value *outs, qb_error *err)
 {
     if (!region_ready(g, body, body, x, n, err)) return false;
     region_scan(g, body, (ScanForm){length, reverse, carries, xs}, x, n, outs);
     return settle(g, err);
 }
 
-bool qb_while(qb_graph *g, const qb_graph *test, const qb_graph *body, int64_t max_steps, int carries, const qb_value *x, int n,
-              qb_value *outs, qb_error *err)
+bool qb_while(qb_graph *g, const qb_graph *test, const qb_graph *body, int64_t max_steps,
+              int carries, const qb_value *x, int n, qb_value *outs, qb_error *err)
 {
     if (!region_ready(g, test, body, x, n, err)) return false;
     region_while(g, test, body, max_steps, carries, x, n, outs);

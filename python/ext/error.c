@@ -104,7 +104,8 @@ void *error_unsupported(const char *device, const char *text)
 
 void *error_raise(const qb_error *err)
 {
-    if (err->code == QB_EINTERRUPT && PyErr_Occurred()) return NULL; /* raised by the signal's handler */
+    if (err->code == QB_EINTERRUPT && PyErr_Occurred())
+        return NULL; /* raised by the signal's handler */
     PyObject *message =
         PyUnicode_DecodeUTF8(err->message, (Py_ssize_t)strlen(err->message), "replace");
     if (!message) return NULL;

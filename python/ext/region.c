@@ -1,15 +1,15 @@
-/* region.c: bodies of control flow, traced, and the regions made of them. quabla/_control.py gives this its manners.
+/* region.c: bodies of control flow, traced, and the regions made of them. quabla/_control.py gives
+   this its manners.
 
-   A body is traced into a frame of its own with a tracer for each leaf of its carry; whatever else it meets of the traces around
-   it becomes a hidden input (tracer.c), and so an operand of the region. The two bodies of cond and while get the same inputs:
-   those of both. */
+   A body is traced into a frame of its own with a tracer for each leaf of its carry; whatever else
+   it meets of the traces around it becomes a hidden input (tracer.c), and so an operand of the
+   region. The two bodies of cond and while get the same inputs: those of both. */
 #include "ext.h"
 
 typedef struct {
-    PyObject_HEAD
-    Frame *frame;  /* closed: its graph is frozen */
-    Frame *around; /* the one that it was made in */
-    int given;     /* inputs that are not hidden */
+    PyObject_HEAD Frame *frame; /* closed: its graph is frozen */
+    Frame *around;              /* the one that it was made in */
+    int given;                  /* inputs that are not hidden */
 } Body;
 
 static PyTypeObject *body_type;
@@ -19,7 +19,8 @@ static PyTypeObject *body_type;
 static PyObject *type_tuple(const qb_type *t)
 {
     PyObject *list = array_shape_list(t), *shape = list ? PyList_AsTuple(list) : NULL;
-    PyObject *out = shape ? PyTuple_Pack(3, dtype_object(t->dtype), shape, t->weak ? Py_True : Py_False) : NULL;
+    PyObject *out =
+        shape ? PyTuple_Pack(3, dtype_object(t->dtype), shape, t->weak ? Py_True : Py_False) : NULL;
     Py_XDECREF(list);
     Py_XDECREF(shape);
     return out;
@@ -30,7 +31,8 @@ static PyObject *leaf_type(PyObject *Py_UNUSED(m), PyObject *x)
 {
     if (array_check(x)) return type_tuple(array_type(x));
     if (PyBool_Check(x)) return type_tuple(&(qb_type){.dtype = QB_BOOL});
-    if (PyFloat_Check(x) || PyLong_Check(x)) return type_tuple(&(qb_type){.dtype = QB_F64, .weak = 1});
+    if (PyFloat_Check(x) || PyLong_Check(x))
+        return type_tuple(&(qb_type){.dtype = QB_F64, .weak = 1});
     if (!ops_foreign(x)) Py_RETURN_NONE;
     bool weak = false;
     PyObject *array = convert_array(x, -1, false, &weak);
@@ -48,7 +50,8 @@ static bool parse_type(PyObject *o, qb_type *t)
     if (!PyArg_ParseTuple(o, "OO!p", &dtype, &PyTuple_Type, &shape, &weak)) return false;
     const int d = dtype_of(dtype);
     if (d < 0 || PyTuple_GET_SIZE(shape) > QB_MAX_RANK) return false;
-    *t = (qb_type){.dtype = (uint8_t)d, .weak = weak != 0, .rank = (uint8_t)PyTuple_GET_SIZE(shape)};
+    *t =
+        (qb_type){.dtype = (uint8_t)d, .weak = weak != 0, .rank = (uint8_t)PyTuple_GET_SIZE(shape)};
     for (int i = 0; i < t->rank; i++) t->dims[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));
     return !PyErr_Occurred();
 }
@@ -60,7 +63,8 @@ static PyObject *inputs(Frame *f, PyObject *types)
     PyObject *list = PyList_New(0);
     for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(types); i++) {
         qb_type t;
-        PyObject *x = parse_type(PyList_GET_ITEM(types, i), &t) ? frame_input(f, NULL, &t, QB_NONE) : NULL;
+        PyObject *x =
+            parse_type(PyList_GET_ITEM(types, i), &t) ? frame_input(f, NULL, &t, QB_NONE) : NULL;
         if (!x || PyList_Append(list, x)) Py_CLEAR(list);
         Py_XDECREF(x);
     }
@@ -70,7 +74,8 @@ static PyObject *inputs(Frame *f, PyObject *types)
 static bool outputs(Frame *f, PyObject *result)
 {
     qb_error err = {0};
-    if (!PyList_Check(result)) return PyErr_SetString(PyExc_SystemError, "a body returns a list of leaves"), false;
+    if (!PyList_Check(result))
+        return PyErr_SetString(PyExc_SystemError, "a body returns a list of leaves"), false;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(result); i++) {
         qb_value v;
         if (!frame_lift(f, PyList_GET_ITEM(result, i), &v)) return false;
@@ -122,7 +127,10 @@ static PyObject *body_types(PyObject *o, void *Py_UNUSED(c))
 
 /* ---- operands ---- */
 
-typedef struct { qb_value *v; int n, cap; } Values;
+typedef struct {
+    qb_value *v;
+    int n, cap;
+} Values;
 
 static bool push(Values *x, qb_value v)
 {
@@ -157,13 +165,15 @@ static bool push_hidden(Values *x, int from, const Body *b)
     return true;
 }
 
-/* The graph of b with an input for each of x. Hidden inputs are those with the same operand, which begin at `from`. */
+/* The graph of b with an input for each of x. Hidden inputs are those with the same operand, which
+   begin at `from`. */
 static qb_graph *widened(const Body *b, const Values *x, int from)
 {
     qb_error err = {0};
     const qb_graph *src = b->frame->graph;
     qb_graph *g = qb_graph_new(&err);
-    qb_value *in = PyMem_Calloc((size_t)x->n + 1, sizeof *in), *args = PyMem_Calloc((size_t)b->frame->n_inputs + 1, sizeof *args),
+    qb_value *in = PyMem_Calloc((size_t)x->n + 1, sizeof *in),
+             *args = PyMem_Calloc((size_t)b->frame->n_inputs + 1, sizeof *args),
              *out = PyMem_Calloc((size_t)qb_graph_output_count(src) + 1, sizeof *out);
     bool ok = g && in && args && out;
     if (g && !ok) err.code = QB_EMEMORY;
@@ -178,7 +188,8 @@ static qb_graph *widened(const Body *b, const Values *x, int from)
         args[i] = in[k];
     }
     ok = ok && qb_inline(g, src, args, out, &err);
-    for (int i = 0; ok && i < qb_graph_output_count(src); i++) ok = qb_graph_output(g, out[i], &err);
+    for (int i = 0; ok && i < qb_graph_output_count(src); i++)
+        ok = qb_graph_output(g, out[i], &err);
     ok = ok && qb_graph_freeze(g, &err);
     PyMem_Free(in);
     PyMem_Free(args);
@@ -194,8 +205,10 @@ static PyObject *results(Frame *f, const qb_value *z, int n)
     PyObject *list = PyList_New(n);
     for (int i = 0; list && i < n; i++) {
         PyObject *x = tracer_new(f, z[i]);
-        if (x) PyList_SET_ITEM(list, i, x);
-        else Py_CLEAR(list);
+        if (x)
+            PyList_SET_ITEM(list, i, x);
+        else
+            Py_CLEAR(list);
     }
     return list;
 }
@@ -217,16 +230,18 @@ static Frame *place_of(const Body *b)
 typedef enum { COND, SCAN, WHILE } Kind;
 
 /* body: the second one of two; z has room for its results. */
-static bool emit(Kind kind, Frame *f, const Body *first, const Body *second, const Values *x, int from, qb_value pred, long long length,
-                 bool reverse, int carries, int xs, qb_value *z)
+static bool emit(Kind kind, Frame *f, const Body *first, const Body *second, const Values *x,
+                 int from, qb_value pred, long long length, bool reverse, int carries, int xs,
+                 qb_value *z)
 {
     qb_error err = {0};
     qb_graph *a = widened(first, x, from), *b = a && second ? widened(second, x, from) : NULL;
     bool ok = a && (b || !second);
     if (ok) {
-        ok = kind == COND   ? qb_cond(f->graph, pred, a, b, x->v, x->n, z, &err)
-             : kind == SCAN ? qb_scan(f->graph, a, length, reverse, carries, xs, x->v, x->n, z, &err)
-                            : qb_while(f->graph, a, b, length, carries, x->v, x->n, z, &err);
+        ok = kind == COND ? qb_cond(f->graph, pred, a, b, x->v, x->n, z, &err)
+             : kind == SCAN
+                 ? qb_scan(f->graph, a, length, reverse, carries, xs, x->v, x->n, z, &err)
+                 : qb_while(f->graph, a, b, length, carries, x->v, x->n, z, &err);
         if (!ok) error_raise(&err);
     }
     qb_graph_release(a);
@@ -234,7 +249,8 @@ static bool emit(Kind kind, Frame *f, const Body *first, const Body *second, con
     return ok;
 }
 
-static PyObject *make(Kind kind, PyObject *pred, Body *first, Body *second, PyObject *carries, PyObject *xs, long long length, int reverse)
+static PyObject *make(Kind kind, PyObject *pred, Body *first, Body *second, PyObject *carries,
+                      PyObject *xs, long long length, int reverse)
 {
     Frame *f = place_of(first);
     Values x = {0};
@@ -245,18 +261,20 @@ static PyObject *make(Kind kind, PyObject *pred, Body *first, Body *second, PyOb
     qb_value *z = PyMem_Calloc((size_t)n + 1, sizeof *z);
     bool ok = z != NULL;
     if (!ok) PyErr_NoMemory();
-    ok = ok && (!pred || frame_lift(f, pred, &p)) && (!carries || push_leaves(&x, f, carries)) && (!xs || push_leaves(&x, f, xs));
+    ok = ok && (!pred || frame_lift(f, pred, &p)) && (!carries || push_leaves(&x, f, carries)) &&
+         (!xs || push_leaves(&x, f, xs));
     const int from = x.n;
     ok = ok && push_hidden(&x, from, first) && (!second || push_hidden(&x, from, second)) &&
-         emit(kind, f, first, second, &x, from, p, length, reverse != 0, carries ? (int)PyList_GET_SIZE(carries) : 0,
-              xs ? (int)PyList_GET_SIZE(xs) : 0, z);
+         emit(kind, f, first, second, &x, from, p, length, reverse != 0,
+              carries ? (int)PyList_GET_SIZE(carries) : 0, xs ? (int)PyList_GET_SIZE(xs) : 0, z);
     PyObject *out = ok ? results(f, z, n) : NULL;
     PyMem_Free(z);
     PyMem_Free(x.v);
     return out;
 }
 
-/* _cond(pred, on_true, on_false), _scan(body, length, reverse, carries, xs), _while(test, body, max_steps, carries) -> list of tracers */
+/* _cond(pred, on_true, on_false), _scan(body, length, reverse, carries, xs), _while(test, body,
+   max_steps, carries) -> list of tracers */
 static PyObject *make_cond(PyObject *Py_UNUSED(m), PyObject *args)
 {
     PyObject *pred, *a, *b;
@@ -269,7 +287,9 @@ static PyObject *make_scan(PyObject *Py_UNUSED(m), PyObject *args)
     PyObject *body, *carries, *xs;
     long long length;
     int reverse;
-    if (!PyArg_ParseTuple(args, "O!LpO!O!:_scan", body_type, &body, &length, &reverse, &PyList_Type, &carries, &PyList_Type, &xs)) return NULL;
+    if (!PyArg_ParseTuple(args, "O!LpO!O!:_scan", body_type, &body, &length, &reverse, &PyList_Type,
+                          &carries, &PyList_Type, &xs))
+        return NULL;
     return make(SCAN, NULL, (Body *)body, NULL, carries, xs, length, reverse);
 }
 
@@ -277,11 +297,16 @@ static PyObject *make_while(PyObject *Py_UNUSED(m), PyObject *args)
 {
     PyObject *test, *body, *carries;
     long long max_steps;
-    if (!PyArg_ParseTuple(args, "O!O!LO!:_while", body_type, &test, body_type, &body, &max_steps, &PyList_Type, &carries)) return NULL;
+    if (!PyArg_ParseTuple(args, "O!O!LO!:_while", body_type, &test, body_type, &body, &max_steps,
+                          &PyList_Type, &carries))
+        return NULL;
     return make(WHILE, NULL, (Body *)test, (Body *)body, carries, NULL, max_steps, 0);
 }
 
-static PyObject *tracing(PyObject *Py_UNUSED(m), PyObject *Py_UNUSED(none)) { return PyBool_FromLong(frame_top() != NULL); }
+static PyObject *tracing(PyObject *Py_UNUSED(m), PyObject *Py_UNUSED(none))
+{
+    return PyBool_FromLong(frame_top() != NULL);
+}
 
 /* ---- Ctrl-C ---- */
 
@@ -306,7 +331,9 @@ static PyMethodDef functions[] = {
 static PyGetSetDef getset[] = {{"types", body_types, NULL, NULL, NULL}, {0}};
 static PyType_Slot slots[] = {{Py_tp_dealloc, dealloc}, {Py_tp_getset, getset}, {0}};
 static PyType_Spec spec = {"quabla._core.Body", sizeof(Body), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE |
+                               Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                           slots};
 
 bool region_init(PyObject *m)
 {

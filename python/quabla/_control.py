@@ -162,7 +162,9 @@ def _branch(pred, true_fun, false_fun, operands):
     a, b = bodies[0].types, bodies[1].types
     for i, (s, t) in enumerate(zip(a, b, strict=True)):
         if not _alike(s, t):
-            raise TypeError(f"cond: true_fun returns{_where(example, i)} {_text(s)}, but false_fun {_text(t)}; the branches must agree")
+            raise TypeError(
+                f"cond: true_fun returns{_where(example, i)} {_text(s)}, but false_fun {_text(t)}; the branches must agree"
+            )
     wanted = _settled(a, b)
     if wanted != a:
         bodies[0] = traced("true_fun", true_fun, wanted)
@@ -273,7 +275,9 @@ def _first_axis(xs, length):
         if not kind[1]:
             raise ValueError(f"scan: xs{_where(xs, i)} is a scalar; it needs a first axis")
         if kind[1][0] != types[0][1][0]:
-            raise ValueError(f"scan: xs{_where(xs, i)} has {kind[1][0]} along axis 0, the first of xs has {types[0][1][0]}")
+            raise ValueError(
+                f"scan: xs{_where(xs, i)} has {kind[1][0]} along axis 0, the first of xs has {types[0][1][0]}"
+            )
     count = types[0][1][0]
     if length is not None and _static("scan", "length", length, 1) != count:
         raise ValueError(f"scan: length is {length}, but xs has {count} along axis 0")

@@ -1,5 +1,6 @@
-/* pulse.c: how a long run is interrupted. The caller sets one function for the process; loops ask it every few milliseconds. A clock
-   costs as much as a small iteration, so it is read once in a number of iterations, which follows their pace. */
+/* pulse.c: how a long run is interrupted. The caller sets one function for the process; loops ask
+   it every few milliseconds. A clock costs as much as a small iteration, so it is read once in a
+   number of iterations, which follows their pace. */
 #include "base/base.h"
 #include <time.h>
 

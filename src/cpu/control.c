@@ -1,6 +1,8 @@
-/* control.c: runs cond, scan and while. A body is a plan whose steps run on one workspace, opened once per loop; from one iteration to
-   the next only pointers change. A carry has two buffers, the memory of its result and one in scratch: a body reads one and writes the
-   other, then they change places. The first iteration reads the operand itself, and the last one writes the result where it can. */
+/* control.c: runs cond, scan and while. A body is a plan whose steps run on one workspace, opened
+   once per loop; from one iteration to the next only pointers change. A carry has two buffers, the
+   memory of its result and one in scratch: a body reads one and writes the other, then they change
+   places. The first iteration reads the operand itself, and the last one writes the result where it
+   can. */
 #include "cpu/cpu.h"
 
 static int64_t round64(int64_t n) { return (n + 63) & ~(int64_t)63; }
@@ -29,14 +31,18 @@ static inline char *place(char *const *base, const Ref *r) { return base[r->base
 
 /* ---- the workspace of a body ---- */
 
-typedef struct { Workspace own, *w; } Entered;
+typedef struct {
+    Workspace own, *w;
+} Entered;
 
 static bool enter(Entered *e, const qb_plan *body, char *memory, Workspace *outer, qb_error *err)
 {
     const Exec *x = body->exec;
     e->w = &e->own;
-    if (x->parallel) e->w = cpu_take(body, err);
-    else cpu_open(e->w, body, memory, 1);
+    if (x->parallel)
+        e->w = cpu_take(body, err);
+    else
+        cpu_open(e->w, body, memory, 1);
     if (!e->w) return false;
     e->w->pulse = outer->pulse;
     return true;
@@ -47,7 +53,10 @@ static void leave(Entered *e, const qb_plan *body)
     if (e->w && e->w != &e->own) cpu_give(body, e->w);
 }
 
-static bool interrupted(qb_error *err) { return error_set(err, QB_EINTERRUPT, "interrupted"), false; }
+static bool interrupted(qb_error *err)
+{
+    return error_set(err, QB_EINTERRUPT, "interrupted"), false;
+}
 
 /* ---- cond ---- */
 
@@ -103,13 +112,16 @@ static bool run_scan(const ControlCode *o, const Isa *isa, Workspace *outer, qb_
     int first_x = l->carries, end_x = first_x + l->xs;
     for (int k = 0; k < l->n_in; k++) in[k] = place(base, &o->in[k]);
     for (int k = first_x; k < end_x; k++) in[k] += first * l->in[k].bytes;
-    for (int k = l->carries; k < l->n_out; k++) out[k] = place(base, &o->out[k]) + first * l->out[k].bytes;
+    for (int k = l->carries; k < l->n_out; k++)
+        out[k] = place(base, &o->out[k]) + first * l->out[k].bytes;
     int start = l->length % 2 == 0; /* so that the last iteration writes the result */
     write_to(o, base, start, out);
     bool ok = true;
     for (int64_t i = 0; ok && i < l->length; i++) {
-        if (!cpu_steps(body, e.w, isa, err)) ok = false;
-        else if (!pulse(outer->pulse)) ok = interrupted(err);
+        if (!cpu_steps(body, e.w, isa, err))
+            ok = false;
+        else if (!pulse(outer->pulse))
+            ok = interrupted(err);
         exchange(l->carries, in, out);
         if (i == 0) write_to(o, base, !start, out);
         for (int k = first_x; k < end_x; k++) in[k] += step * l->in[k].bytes;
@@ -122,7 +134,8 @@ static bool run_scan(const ControlCode *o, const Isa *isa, Workspace *outer, qb_
 /* ---- while ---- */
 
 /* The test of the first carries. */
-static bool first_test(const ControlCode *o, const Isa *isa, Workspace *outer, char *go, qb_error *err)
+static bool first_test(const ControlCode *o, const Isa *isa, Workspace *outer, char *go,
+                       qb_error *err)
 {
     const Loop *l = o->l;
     const qb_plan *test = l->body[0];
@@ -151,8 +164,10 @@ static bool run_while(const ControlCode *o, const Isa *isa, Workspace *outer, qb
     write_to(o, base, 0, out);
     bool ok = true;
     for (int64_t i = 0; ok && *go && (!l->length || i < l->length); i++) {
-        if (!cpu_steps(body, e.w, isa, err)) ok = false;
-        else if (!pulse(outer->pulse)) ok = interrupted(err);
+        if (!cpu_steps(body, e.w, isa, err))
+            ok = false;
+        else if (!pulse(outer->pulse))
+            ok = interrupted(err);
         exchange(l->carries, in, out);
         if (i == 0) write_to(o, base, 1, out);
     }

@@ -208,14 +208,18 @@ bool cpu_steps(const qb_plan *p, Workspace *w, const Isa *isa, qb_error *err)
 {
     const Exec *x = p->exec;
     for (const Exe *e = x->exes, *end = e + x->n; e < end; e++) {
-        if (e->kind == STEP_REGION) run_region(x, e, isa, w);
-        else if (e->kind == STEP_MATMUL) run_product(x, e, isa, w);
-        else if (!control_run(&e->control, isa, w, err)) return false;
+        if (e->kind == STEP_REGION)
+            run_region(x, e, isa, w);
+        else if (e->kind == STEP_MATMUL)
+            run_product(x, e, isa, w);
+        else if (!control_run(&e->control, isa, w, err))
+            return false;
     }
     return true;
 }
 
-static bool run_on(const qb_plan *p, Workspace *w, const void *const *in, void *const *out, qb_error *err)
+static bool run_on(const qb_plan *p, Workspace *w, const void *const *in, void *const *out,
+                   qb_error *err)
 {
     char **arrays = w->base + BASE_ARRAYS;
     Pulse pulse = {1, 0, 0};
@@ -260,4 +264,5 @@ static void drop(qb_plan *p)
     p->exec = NULL;
 }
 
-const Target cpu_target = {.name = "cpu", .prepare = prepare, .run = run, .drop = drop, .room = room};
+const Target cpu_target = {
+    .name = "cpu", .prepare = prepare, .run = run, .drop = drop, .room = room};

@@ -179,10 +179,14 @@ static bool same_node(const Node *a, const Node *b)
 bool graph_same(const Graph *a, const Graph *b)
 {
     if (a == b) return true;
-    if (a->hash != b->hash || a->n_nodes != b->n_nodes || a->n_inputs != b->n_inputs || a->n_outputs != b->n_outputs) return false;
+    if (a->hash != b->hash || a->n_nodes != b->n_nodes || a->n_inputs != b->n_inputs ||
+        a->n_outputs != b->n_outputs)
+        return false;
     for (Id i = 0; i < a->n_nodes; i++)
-        if (!same_node(&a->nodes[i], &b->nodes[i]) || a->nodes[i].results != b->nodes[i].results) return false;
-    return a->n_outputs == 0 || memcmp(a->outputs, b->outputs, a->n_outputs * sizeof *a->outputs) == 0;
+        if (!same_node(&a->nodes[i], &b->nodes[i]) || a->nodes[i].results != b->nodes[i].results)
+            return false;
+    return a->n_outputs == 0 ||
+           memcmp(a->outputs, b->outputs, a->n_outputs * sizeof *a->outputs) == 0;
 }
 
 static uint64_t hash_graph(const Graph *g)
@@ -339,8 +343,7 @@ bool graph_emit_many(Graph *g, Op op, const Val *x, int n, const Attr *attr, Gra
     else if (infer_node(g, &node, o.types, types)) {
         uint64_t hash = hash_node(&node);
         id = find(g, &node, hash);
-        if (id == NO_ID && (id = append(g, node, types)) != NO_ID)
-            hash_add(&g->index, hash, id);
+        if (id == NO_ID && (id = append(g, node, types)) != NO_ID) hash_add(&g->index, hash, id);
     }
     for (int i = 0; id != NO_ID && i < *results; i++)
         out[i] = graph_val(g, g->nodes[id].first + (Id)i);

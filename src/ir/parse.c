@@ -16,9 +16,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_NUMBER = 1 << 24, MAX_NAME = 1024, MAX_RESULTS = UINT16_MAX, MAX_DEPTH = 64, MAX_BODIES = 2 };
+enum {
+    MAX_NUMBER = 1 << 24,
+    MAX_NAME = 1024,
+    MAX_RESULTS = UINT16_MAX,
+    MAX_DEPTH = 64,
+    MAX_BODIES = 2
+};
 
-typedef struct { int64_t number; Type type; Val v; } Result;
+typedef struct {
+    int64_t number;
+    Type type;
+    Val v;
+} Result;
 
 /* What a line holds, before it becomes a node. */
 typedef struct {
@@ -33,7 +43,7 @@ typedef struct {
 typedef struct {
     const char *s; /* what is left */
     int line;
-    int depth;      /* of the body that this is; 0 the program */
+    int depth; /* of the body that this is; 0 the program */
     Graph *g;
     Id *value;      /* by number in the text; NO_ID undefined */
     size_t numbers; /* entries of value */
@@ -251,10 +261,11 @@ static bool attributes(Parser *p, Op op, Attr *a, const char **data)
         const struct {
             const char *key;
             int64_t *at;
-        } ints[] = {{"i", &a->i},           {"axis", &a->i},       {"start", &a->start},
-                    {"length", &a->length}, {"total", &a->length}, {"step", &a->step},
-                    {"carries", &a->i},     {"xs", &a->step},      {"reverse", &a->start},
-                    {"max_steps", &a->length}};
+        } ints[] = {{"i", &a->i},           {"axis", &a->i},
+                    {"start", &a->start},   {"length", &a->length},
+                    {"total", &a->length},  {"step", &a->step},
+                    {"carries", &a->i},     {"xs", &a->step},
+                    {"reverse", &a->start}, {"max_steps", &a->length}};
         int64_t *at = NULL;
         for (size_t i = 0; i < sizeof ints / sizeof *ints; i++)
             if (strcmp(ints[i].key, key) == 0) at = ints[i].at;
@@ -328,7 +339,8 @@ static bool append_many(Parser *p, Op op, const Line *l, Val *first)
     int results = l->results;
     Val *z = mem_zeroed((size_t)results, sizeof *z);
     if (!z) return error_memory(p->err, "a program", -1), false;
-    graph_emit_many(p->g, op, l->x, (int)l->n, &l->attr, l->bodies[0] ? l->bodies : NULL, z, &results);
+    graph_emit_many(p->g, op, l->x, (int)l->n, &l->attr, l->bodies[0] ? l->bodies : NULL, z,
+                    &results);
     *first = z[0];
     mem_free(z);
     return true;
@@ -378,7 +390,8 @@ static bool new_result(Parser *p, Line *l)
     if (l->results == MAX_RESULTS) return wrong(p, "more than %d results", MAX_RESULTS);
     if (l->results == l->room) {
         int room = 2 * l->room + 4;
-        Result *more = mem_grow(l->result, (size_t)l->room * sizeof *more, (size_t)room * sizeof *more);
+        Result *more =
+            mem_grow(l->result, (size_t)l->room * sizeof *more, (size_t)room * sizeof *more);
         if (!more) return error_memory(p->err, "a program", -1), false;
         l->result = more;
         l->room = room;
@@ -483,7 +496,8 @@ static bool bodies(Parser *p, Op op, Line *l)
 {
     for (int i = 0; i < op_bodies(op); i++) {
         if (!expect(p, "{") || !line_end(p)) return false;
-        if (p->depth == MAX_DEPTH) return wrong(p, "more than %d bodies inside each other", MAX_DEPTH);
+        if (p->depth == MAX_DEPTH)
+            return wrong(p, "more than %d bodies inside each other", MAX_DEPTH);
         l->bodies[i] = read(p, p->s, p->line, p->depth + 1, p->err);
         if (!l->bodies[i] || !expect(p, "}")) return false;
     }

@@ -107,10 +107,11 @@ static void attrs_out(Text *t, const Node *n, const Type *type)
         const struct {
             const char *key;
             int64_t value;
-        } ints[] = {{"i", a->i},           {"axis", a->i},       {"start", a->start},
-                    {"length", a->length}, {"total", a->length}, {"step", a->step},
-                    {"carries", a->i},     {"xs", a->step},      {"reverse", a->start},
-                    {"max_steps", a->length}};
+        } ints[] = {{"i", a->i},           {"axis", a->i},
+                    {"start", a->start},   {"length", a->length},
+                    {"total", a->length},  {"step", a->step},
+                    {"carries", a->i},     {"xs", a->step},
+                    {"reverse", a->start}, {"max_steps", a->length}};
         if (strncmp(key, "name", (size_t)length) == 0)
             name_out(t, a->name);
         else if (strncmp(key, "value", (size_t)length) == 0)
@@ -278,8 +279,10 @@ static void region_line(Plan *p, Text *t, const Node *n)
         int64_t xs = n->op == OP_scan ? a->step : 0, used = a->i + xs;
         group(p, t, "carry", n->x, a->i, false);
         if (xs) group(p, t, "xs", n->x + a->i, xs, false);
-        if (n->op == OP_scan) text_add(t, "length=%lld, %s", (long long)a->length, a->start ? "reverse=true, " : "");
-        else if (a->length) text_add(t, "max_steps=%lld, ", (long long)a->length);
+        if (n->op == OP_scan)
+            text_add(t, "length=%lld, %s", (long long)a->length, a->start ? "reverse=true, " : "");
+        else if (a->length)
+            text_add(t, "max_steps=%lld, ", (long long)a->length);
         group(p, t, "captures", n->x + used, (int64_t)n->n - used, true);
         if (n->op == OP_while) text_add(t, "cond_nodes=%u, ", ops_of(n->sub[0]));
         text_add(t, "body_nodes=%u) : ", ops_of(n->sub[n->op == OP_while]));

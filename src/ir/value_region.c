@@ -1,4 +1,5 @@
-/* value_region.c: the reference for cond, scan and while: their bodies by value_run, iteration by iteration. */
+/* value_region.c: the reference for cond, scan and while: their bodies by value_run, iteration by
+   iteration. */
 #include "ir/ir.h"
 
 /* What a region works on. Carries are held twice: a body reads `now` and writes `next`. */
@@ -77,9 +78,11 @@ static bool loop(Region *r)
     return close(r);
 }
 
-bool value_region(const Graph *g, const Node *n, const void *const *x, void *const *out, qb_error *err)
+bool value_region(const Graph *g, const Node *n, const void *const *x, void *const *out,
+                  qb_error *err)
 {
-    if (n->op == OP_cond) return value_run(n->sub[*(const unsigned char *)x[0] ? 0 : 1], x + 1, out, err);
+    if (n->op == OP_cond)
+        return value_run(n->sub[*(const unsigned char *)x[0] ? 0 : 1], x + 1, out, err);
     Arena arena = {0};
     Region r = {.g = g, .n = n, .x = x, .out = out, .err = err, .carries = (uint32_t)n->attr->i};
     r.xs = n->op == OP_scan ? (uint32_t)n->attr->step : 0;

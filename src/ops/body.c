@@ -1,5 +1,5 @@
-/* body.c: a body under construction. Rules of region ops write new bodies input by input; each input stands for an operand of the
-   region, so both lists grow together and cannot disagree. */
+/* body.c: a body under construction. Rules of region ops write new bodies input by input; each
+   input stands for an operand of the region, so both lists grow together and cannot disagree. */
 #include "ops/rules.h"
 
 bool body_open(Body *f, Graph *g)

@@ -1,13 +1,12 @@
 /* region.c: the region ops cond, scan and while, as rules and the C API write them.
 
-   Transforms are naive: they hand over every carry, every capture and every zero. What is written to the graph is smaller, by
-   rules that change no bit:
-     an input that no output needs is no operand
-     a carry that the body gives back as it is becomes a capture, and its result is its first value
-     a constant operand is a constant of the body, where emit can fold with it
-     the same capture twice is one input; the same stacked result twice is one result
-     a scan of one iteration, and a cond whose pred is constant, are their body
-   Results that nobody reads go later, when the program is whole (plan/trim.c). */
+   Transforms are naive: they hand over every carry, every capture and every zero. What is written
+   to the graph is smaller, by rules that change no bit: an input that no output needs is no operand
+   a carry that the body gives back as it is becomes a capture, and its result is its first value a
+   constant operand is a constant of the body, where emit can fold with it the same capture twice is
+   one input; the same stacked result twice is one result a scan of one iteration, and a cond whose
+   pred is constant, are their body Results that nobody reads go later, when the program is whole
+   (plan/trim.c). */
 #include "ops/rules.h"
 
 Type region_slice(const Type *t)
@@ -59,7 +58,8 @@ static Val constant(Graph *g, Val x, const Type *t)
 
 static const Type *input_type(const Graph *body, int k) { return &body->types[body->inputs[k]]; }
 
-static bool bind_inputs(Graph *to, const Graph *body, const int *slot, const Val *x, int inputs, Val *args)
+static bool bind_inputs(Graph *to, const Graph *body, const int *slot, const Val *x, int inputs,
+                        Val *args)
 {
     for (int i = 0; i < inputs; i++) {
         int k = 0;
@@ -73,7 +73,8 @@ static bool bind_inputs(Graph *to, const Graph *body, const int *slot, const Val
     return !graph_failed(to);
 }
 
-Graph *region_rebind(Graph *g, const Graph *body, const int *slot, const Val *x, int inputs, const uint32_t *outs, int n)
+Graph *region_rebind(Graph *g, const Graph *body, const int *slot, const Val *x, int inputs,
+                     const uint32_t *outs, int n)
 {
     Body f;
     Graph *out = NULL;
@@ -81,7 +82,8 @@ Graph *region_rebind(Graph *g, const Graph *body, const int *slot, const Val *x,
     if (!body_open(&f, g)) return NULL;
     args = body_alloc(&f, body->n_inputs, sizeof *args);
     z = body_alloc(&f, body->n_outputs, sizeof *z);
-    if (args && z && bind_inputs(f.body, body, slot, x, inputs, args) && inline_run(f.body, body, args, z))
+    if (args && z && bind_inputs(f.body, body, slot, x, inputs, args) &&
+        inline_run(f.body, body, args, z))
         for (int i = 0; i < n; i++) graph_output(f.body, z[outs[i]]);
     if (body_close(&f)) out = graph_retain(f.body);
     body_drop(&f);
@@ -90,20 +92,22 @@ Graph *region_rebind(Graph *g, const Graph *body, const int *slot, const Val *x,
 
 /* ---- what becomes of the operands and results ---- */
 
-/* Groups of inputs in their order: carries, xs, captures. to[k]: the operand (of n) that input k is; -1: constant or unused. */
+/* Groups of inputs in their order: carries, xs, captures. to[k]: the operand (of n) that input k
+   is; -1: constant or unused. */
 typedef struct {
     Graph *g;
     Arena arena;
     const Graph *bodies[2];
     int n_bodies, inputs, results;
-    int carries, xs;         /* those that stay */
-    const Val *given;        /* operand of every input */
+    int carries, xs;  /* those that stay */
+    const Val *given; /* operand of every input */
     bool *used;
     int *to;
-    Val *bound, *x;          /* bound: constants of inputs with to -1; x: operands that stay */
+    Val *bound, *x; /* bound: constants of inputs with to -1; x: operands that stay */
     int n;
-    uint32_t *outs; int n_outs; /* outputs that stay */
-    int *from;               /* per output: its result, or -1: it is `is` */
+    uint32_t *outs;
+    int n_outs; /* outputs that stay */
+    int *from;  /* per output: its result, or -1: it is `is` */
     Val *is;
 } Shape;
 
@@ -127,7 +131,8 @@ static bool shape_open(Shape *s)
     s->is = room(s, out, sizeof *s->is);
     if (graph_failed(s->g)) return false;
     for (int b = 0; b < s->n_bodies; b++) {
-        if (!region_used(s->bodies[b], NULL, used)) return fail(s->g, QB_EMEMORY, "out of memory for a loop");
+        if (!region_used(s->bodies[b], NULL, used))
+            return fail(s->g, QB_EMEMORY, "out of memory for a loop");
         for (int k = 0; k < s->inputs; k++) s->used[k] |= used[k];
     }
     for (int k = 0; k < s->inputs; k++) s->to[k] = -1;
@@ -142,7 +147,8 @@ static void keep_input(Shape *s, int k)
     s->to[k] = s->n++;
 }
 
-/* An input that is the same in every iteration: a constant, an operand that is there already, or a new one. first: of the captures. */
+/* An input that is the same in every iteration: a constant, an operand that is there already, or a
+   new one. first: of the captures. */
 static void capture(Shape *s, int k, int first)
 {
     if (!s->used[k]) return;
@@ -153,7 +159,8 @@ static void capture(Shape *s, int k, int first)
     for (int i = first; i < s->n; i++)
         if (val_same(s->x[i], s->given[k])) {
             for (int j = 0; j < s->inputs; j++)
-                if (s->to[j] == i && type_exact(input_type(s->bodies[0], j), input_type(s->bodies[0], k))) {
+                if (s->to[j] == i &&
+                    type_exact(input_type(s->bodies[0], j), input_type(s->bodies[0], k))) {
                     s->to[k] = i;
                     return;
                 }
@@ -174,8 +181,10 @@ static void settle_output(Shape *s, int r, Val v)
     s->is[r] = v;
 }
 
-/* Writes the node and hands out its results. outs of body b stay as `outs` says where cut[b], else all of them do. */
-static bool shape_emit(Shape *s, Op op, const Val *x, int n, const Attr *attr, const bool *cut, Val *z)
+/* Writes the node and hands out its results. outs of body b stay as `outs` says where cut[b], else
+   all of them do. */
+static bool shape_emit(Shape *s, Op op, const Val *x, int n, const Attr *attr, const bool *cut,
+                       Val *z)
 {
     Graph *bodies[3] = {NULL};
     bool ok = true, same = s->n == s->inputs && s->n_outs == s->results;
@@ -183,21 +192,24 @@ static bool shape_emit(Shape *s, Op op, const Val *x, int n, const Attr *attr, c
     for (int b = 0; b < s->n_bodies && ok; b++) {
         const Graph *body = s->bodies[b];
         uint32_t all = 0;
-        bodies[b] = same      ? graph_retain((Graph *)(uintptr_t)body)
+        bodies[b] = same     ? graph_retain((Graph *)(uintptr_t)body)
                     : cut[b] ? region_rebind(s->g, body, s->to, s->bound, s->n, s->outs, s->n_outs)
                              : region_rebind(s->g, body, s->to, s->bound, s->n, &all, 1);
         ok = bodies[b] != NULL;
     }
     int results = s->n_outs;
     Val *out = ok && results ? room(s, (size_t)results, sizeof *out) : NULL;
-    ok = ok && (results == 0 || (out && graph_emit_many(s->g, op, x, n, attr, bodies, out, &results)));
+    ok = ok &&
+         (results == 0 || (out && graph_emit_many(s->g, op, x, n, attr, bodies, out, &results)));
     for (int b = 0; b < s->n_bodies; b++) graph_release(bodies[b]);
     for (int r = 0; r < s->results && ok; r++) z[r] = s->from[r] < 0 ? s->is[r] : out[s->from[r]];
     return ok;
 }
 
-/* Is the region as it was given legal? The message of a bad one names the operands that the caller knows. */
-static bool legal(Graph *g, Op op, const Val *pred, const Val *x, int n, const Attr *attr, const Graph *const *bodies)
+/* Is the region as it was given legal? The message of a bad one names the operands that the caller
+   knows. */
+static bool legal(Graph *g, Op op, const Val *pred, const Val *x, int n, const Attr *attr,
+                  const Graph *const *bodies)
 {
     int results = (int)bodies[op == OP_while]->n_outputs, m = n + (pred != NULL);
     Arena arena = {0};
@@ -212,8 +224,14 @@ static bool legal(Graph *g, Op op, const Val *pred, const Val *x, int n, const A
         types[k] = *type_of(v);
         ids[k] = v.id;
     }
-    Graph *sub[3] = {(Graph *)(uintptr_t)bodies[0], op == OP_scan ? NULL : (Graph *)(uintptr_t)bodies[1]};
-    Node node = {.op = (uint8_t)op, .results = (uint16_t)results, .n = (uint32_t)m, .x = ids, .attr = attr, .sub = sub};
+    Graph *sub[3] = {(Graph *)(uintptr_t)bodies[0],
+                     op == OP_scan ? NULL : (Graph *)(uintptr_t)bodies[1]};
+    Node node = {.op = (uint8_t)op,
+                 .results = (uint16_t)results,
+                 .n = (uint32_t)m,
+                 .x = ids,
+                 .attr = attr,
+                 .sub = sub};
     ok = ok && infer_node(g, &node, types, types + m);
     arena_free(&arena);
     return ok;
@@ -228,11 +246,18 @@ static bool cond_shape(Shape *s, const Val *x)
     for (int k = 0; k < s->inputs; k++) capture(s, k, 0);
     for (int r = 0; r < s->results; r++) {
         int k = 0, q = 0;
-        while (k < s->inputs && !(yes->outputs[r] == yes->inputs[k] && no->outputs[r] == no->inputs[k])) k++;
-        while (q < r && !(s->from[q] >= 0 && yes->outputs[q] == yes->outputs[r] && no->outputs[q] == no->outputs[r])) q++;
-        if (k < s->inputs) settle_output(s, r, x[k]);
-        else if (q < r) s->from[r] = s->from[q];
-        else keep_output(s, r);
+        while (k < s->inputs &&
+               !(yes->outputs[r] == yes->inputs[k] && no->outputs[r] == no->inputs[k]))
+            k++;
+        while (q < r && !(s->from[q] >= 0 && yes->outputs[q] == yes->outputs[r] &&
+                          no->outputs[q] == no->outputs[r]))
+            q++;
+        if (k < s->inputs)
+            settle_output(s, r, x[k]);
+        else if (q < r)
+            s->from[r] = s->from[q];
+        else
+            keep_output(s, r);
     }
     return true;
 }
@@ -240,8 +265,14 @@ static bool cond_shape(Shape *s, const Val *x)
 bool region_cond(Graph *g, Val pred, const Graph *yes, const Graph *no, const Val *x, int n, Val *z)
 {
     double p;
-    Shape s = {.g = g, .bodies = {yes, no}, .n_bodies = 2, .inputs = n, .results = (int)yes->n_outputs, .given = x};
-    if (graph_failed(g) || val_none(pred) || !legal(g, OP_cond, &pred, x, n, &(Attr){0}, s.bodies)) return false;
+    Shape s = {.g = g,
+               .bodies = {yes, no},
+               .n_bodies = 2,
+               .inputs = n,
+               .results = (int)yes->n_outputs,
+               .given = x};
+    if (graph_failed(g) || val_none(pred) || !legal(g, OP_cond, &pred, x, n, &(Attr){0}, s.bodies))
+        return false;
     if (const_splat(pred, &p)) return inline_run(g, p != 0 ? yes : no, x, z);
     bool ok = cond_shape(&s, x);
     if (ok) {
@@ -266,8 +297,10 @@ static bool scan_shape(Shape *s, const Graph *body, const ScanForm *form, const 
     for (int k = form->carries; k < form->carries + form->xs; k++) {
         double value;
         if (!s->used[k]) continue;
-        if (const_splat(x[k], &value)) s->bound[k] = x[k];
-        else keep_input(s, k);
+        if (const_splat(x[k], &value))
+            s->bound[k] = x[k];
+        else
+            keep_input(s, k);
     }
     s->xs = s->n - s->carries;
     for (int k = 0; k < form->carries; k++)
@@ -276,9 +309,12 @@ static bool scan_shape(Shape *s, const Graph *body, const ScanForm *form, const 
     for (int r = 0; r < s->results; r++) {
         int q = form->carries;
         while (r >= form->carries && q < r && body->outputs[q] != body->outputs[r]) q++;
-        if (r < form->carries && invariant(body, r)) settle_output(s, r, x[r]);
-        else if (r >= form->carries && q < r) s->from[r] = s->from[q];
-        else keep_output(s, r);
+        if (r < form->carries && invariant(body, r))
+            settle_output(s, r, x[r]);
+        else if (r >= form->carries && q < r)
+            s->from[r] = s->from[q];
+        else
+            keep_output(s, r);
     }
     return true;
 }
@@ -305,7 +341,12 @@ static bool scan_once(Graph *g, const Graph *body, const ScanForm *form, const V
 bool region_scan(Graph *g, const Graph *body, ScanForm form, const Val *x, int n, Val *z)
 {
     Attr a = {.i = form.carries, .step = form.xs, .length = form.length, .start = form.reverse};
-    Shape s = {.g = g, .bodies = {body}, .n_bodies = 1, .inputs = n, .results = (int)body->n_outputs, .given = x};
+    Shape s = {.g = g,
+               .bodies = {body},
+               .n_bodies = 1,
+               .inputs = n,
+               .results = (int)body->n_outputs,
+               .given = x};
     if (graph_failed(g) || !legal(g, OP_scan, NULL, x, n, &a, s.bodies)) return false;
     if (form.length == 1) return scan_once(g, body, &form, x, z);
     bool ok = scan_shape(&s, body, &form, x);
@@ -327,15 +368,23 @@ static bool while_shape(Shape *s, const Graph *step, int carries, const Val *x)
     for (int k = 0; k < s->inputs; k++)
         if (k >= carries || invariant(step, k)) capture(s, k, s->carries);
     for (int r = 0; r < s->results; r++)
-        if (invariant(step, r)) settle_output(s, r, x[r]);
-        else keep_output(s, r);
+        if (invariant(step, r))
+            settle_output(s, r, x[r]);
+        else
+            keep_output(s, r);
     return true;
 }
 
-bool region_while(Graph *g, const Graph *test, const Graph *step, int64_t max_steps, int carries, const Val *x, int n, Val *z)
+bool region_while(Graph *g, const Graph *test, const Graph *step, int64_t max_steps, int carries,
+                  const Val *x, int n, Val *z)
 {
     Attr a = {.i = carries, .length = max_steps};
-    Shape s = {.g = g, .bodies = {test, step}, .n_bodies = 2, .inputs = n, .results = (int)step->n_outputs, .given = x};
+    Shape s = {.g = g,
+               .bodies = {test, step},
+               .n_bodies = 2,
+               .inputs = n,
+               .results = (int)step->n_outputs,
+               .given = x};
     if (graph_failed(g) || !legal(g, OP_while, NULL, x, n, &a, s.bodies)) return false;
     bool ok = while_shape(&s, step, carries, x);
     a.i = s.carries;

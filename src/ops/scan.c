@@ -1,28 +1,35 @@
-/* scan.c: the counted loop. Forward mode and vmap write one new scan, whose carries are those of the old one and whatever grows from
-   them: a carry has a tangent, or is mapped, when its first value is or when the body makes it so. Which ones that are is found by
-   writing the body until nothing is added. Reverse mode is scan_vjp.c. */
+/* scan.c: the counted loop. Forward mode and vmap write one new scan, whose carries are those of
+   the old one and whatever grows from them: a carry has a tangent, or is mapped, when its first
+   value is or when the body makes it so. Which ones that are is found by writing the body until
+   nothing is added. Reverse mode is scan_vjp.c. */
 #include "ops/scan.h"
 
 static bool scan_infer(Graph *g, const Node *n, const Type *x, Type *out)
 {
     const Graph *b = n->sub[0];
     ScanForm s = region_form_of(n);
-    if (!b->frozen) return fail(g, QB_EVALUE, "scan: the body is not frozen; call qb_graph_freeze first");
-    if (s.length < 1) return fail(g, QB_EVALUE, "scan: length %lld; it must be at least 1", (long long)s.length);
-    if (s.carries < 0 || s.xs < 0 || (int64_t)s.carries + s.xs > (int64_t)n->n || b->n_inputs != n->n)
-        return fail(g, QB_EVALUE, "scan: %u operands, of which %d carries and %d xs; the body takes %u", (unsigned)n->n, s.carries, s.xs,
-                    (unsigned)b->n_inputs);
+    if (!b->frozen)
+        return fail(g, QB_EVALUE, "scan: the body is not frozen; call qb_graph_freeze first");
+    if (s.length < 1)
+        return fail(g, QB_EVALUE, "scan: length %lld; it must be at least 1", (long long)s.length);
+    if (s.carries < 0 || s.xs < 0 || (int64_t)s.carries + s.xs > (int64_t)n->n ||
+        b->n_inputs != n->n)
+        return fail(g, QB_EVALUE,
+                    "scan: %u operands, of which %d carries and %d xs; the body takes %u",
+                    (unsigned)n->n, s.carries, s.xs, (unsigned)b->n_inputs);
     if (b->n_outputs < (uint32_t)s.carries || b->n_outputs != n->results)
-        return fail(g, QB_EVALUE, "scan: the body returns %u values for %d carries", (unsigned)b->n_outputs, s.carries);
+        return fail(g, QB_EVALUE, "scan: the body returns %u values for %d carries",
+                    (unsigned)b->n_outputs, s.carries);
     for (int k = 0; k < (int)n->n; k++) {
         const Type *in = &b->types[b->inputs[k]];
         bool slice = k >= s.carries && k < s.carries + s.xs;
         if (slice && (x[k].rank < 1 || x[k].dims[0] != s.length))
-            return fail(g, QB_ESHAPE, "scan: xs %d is %s; its first axis must have the length %lld", k - s.carries, TYPE_TEXT(&x[k]),
-                        (long long)s.length);
+            return fail(g, QB_ESHAPE, "scan: xs %d is %s; its first axis must have the length %lld",
+                        k - s.carries, TYPE_TEXT(&x[k]), (long long)s.length);
         Type t = slice ? region_slice(&x[k]) : x[k];
         if (!type_same(in, &t))
-            return fail(g, QB_ESHAPE, "scan: operand %d gives the body %s, but it takes %s", k, TYPE_TEXT(&t), TYPE_TEXT(in));
+            return fail(g, QB_ESHAPE, "scan: operand %d gives the body %s, but it takes %s", k,
+                        TYPE_TEXT(&t), TYPE_TEXT(in));
     }
     for (int r = 0; r < n->results; r++) {
         const Type *o = &b->types[b->outputs[r]];
@@ -33,8 +40,9 @@ static bool scan_infer(Graph *g, const Node *n, const Type *x, Type *out)
         }
         const Type *in = &b->types[b->inputs[r]];
         if (!type_same(in, o))
-            return fail(g, in->dtype == o->dtype ? QB_ESHAPE : QB_EDTYPE, "scan: carry %d is %s, but the body returns %s", r,
-                        TYPE_TEXT(in), TYPE_TEXT(o));
+            return fail(g, in->dtype == o->dtype ? QB_ESHAPE : QB_EDTYPE,
+                        "scan: carry %d is %s, but the body returns %s", r, TYPE_TEXT(in),
+                        TYPE_TEXT(o));
         out[r].weak &= in->weak;
     }
     return true;
@@ -42,7 +50,9 @@ static bool scan_infer(Graph *g, const Node *n, const Type *x, Type *out)
 
 /* ---- forward mode ---- */
 
-typedef struct { Val *in, *t, *z, *tz, *out; } Notes;
+typedef struct {
+    Val *in, *t, *z, *tz, *out;
+} Notes;
 
 static bool notes_open(Notes *w, Body *f, const Node *n)
 {
@@ -55,10 +65,11 @@ static bool notes_open(Notes *w, Body *f, const Node *n)
 }
 
 /* Inputs from..to of the body, then tangents of those that have one. */
-static void inputs_with_tangents(Body *f, Notes *w, const Node *n, const Val *x, const Val *t, const bool *has, int from, int to,
-                                 bool slice)
+static void inputs_with_tangents(Body *f, Notes *w, const Node *n, const Val *x, const Val *t,
+                                 const bool *has, int from, int to, bool slice)
 {
-    for (int k = from; k < to; k++) w->in[k] = body_input(f, x[k], &n->sub[0]->types[n->sub[0]->inputs[k]]);
+    for (int k = from; k < to; k++)
+        w->in[k] = body_input(f, x[k], &n->sub[0]->types[n->sub[0]->inputs[k]]);
     for (int k = from; k < to; k++) {
         if (!has[k] || graph_failed(f->g)) continue;
         Type tt = body_strong(type_of(x[k])), one = slice ? region_slice(&tt) : tt;
@@ -87,8 +98,10 @@ static void jvp_outputs(Body *f, const Notes *w, const Node *n, const bool *has,
     for (int r = from; r < to; r++) graph_output(f->body, w->z[r]);
     for (int r = from; r < to; r++) {
         Type t = r < (int)n->attr->i ? body_strong(type_of(w->z[r])) : (Type){0};
-        if (!val_none(w->tz[r])) graph_output(f->body, w->tz[r]);
-        else if (r < (int)n->attr->i && has[r]) graph_output(f->body, gconst(f->body, &t, 0));
+        if (!val_none(w->tz[r]))
+            graph_output(f->body, w->tz[r]);
+        else if (r < (int)n->attr->i && has[r])
+            graph_output(f->body, gconst(f->body, &t, 0));
     }
 }
 
@@ -141,9 +154,11 @@ static void scan_jvp(Graph *g, const Node *n, const Val *x, const Val *t, Val *z
     mem_free(has);
 }
 
-/* ---- vmap: xs and stacked results have the batch axis second, so that an iteration's slice has it first ---- */
+/* ---- vmap: xs and stacked results have the batch axis second, so that an iteration's slice has it
+   first ---- */
 
-static void vmap_inputs(Body *f, Val *in, const Node *n, const Val *x, const bool *given, const bool *mapped, int64_t size)
+static void vmap_inputs(Body *f, Val *in, const Node *n, const Val *x, const bool *given,
+                        const bool *mapped, int64_t size)
 {
     ScanForm s = region_form_of(n);
     for (int k = 0; k < (int)n->n; k++) {
@@ -157,7 +172,8 @@ static void vmap_inputs(Body *f, Val *in, const Node *n, const Val *x, const boo
     }
 }
 
-static void vmap_emit(Body *f, const Node *n, Val *outs, const bool *om, const bool *mapped, int64_t size, Val *z, bool *z_mapped)
+static void vmap_emit(Body *f, const Node *n, Val *outs, const bool *om, const bool *mapped,
+                      int64_t size, Val *z, bool *z_mapped)
 {
     ScanForm s = region_form_of(n);
     for (int r = 0; r < n->results; r++) {
@@ -169,7 +185,8 @@ static void vmap_emit(Body *f, const Node *n, Val *outs, const bool *om, const b
         if (z_mapped[r]) z[r] = gmove_axis(z[r], 1, 0);
 }
 
-static bool vmap_try(Graph *g, const Node *n, const Val *x, const bool *given, bool *mapped, int64_t size, Val *z, bool *z_mapped)
+static bool vmap_try(Graph *g, const Node *n, const Val *x, const bool *given, bool *mapped,
+                     int64_t size, Val *z, bool *z_mapped)
 {
     Body f;
     bool more = false;
@@ -193,7 +210,8 @@ static bool vmap_try(Graph *g, const Node *n, const Val *x, const bool *given, b
     return more;
 }
 
-static void scan_vmap(Graph *g, const Node *n, const Val *x, const bool *given, int64_t size, Val *z, bool *z_mapped)
+static void scan_vmap(Graph *g, const Node *n, const Val *x, const bool *given, int64_t size,
+                      Val *z, bool *z_mapped)
 {
     bool *mapped = mem_zeroed((size_t)n->n + 1, sizeof *mapped);
     if (!mapped) {
@@ -207,17 +225,21 @@ static void scan_vmap(Graph *g, const Node *n, const Val *x, const bool *given, 
 
 /* ---- reverse mode ---- */
 
-static struct Kept *scan_forward(Graph *g, Arena *a, const Node *n, const Val *x, const bool *seeded, const bool *wanted, Val *z)
+static struct Kept *scan_forward(Graph *g, Arena *a, const Node *n, const Val *x,
+                                 const bool *seeded, const bool *wanted, Val *z)
 {
     return scan_vjp_forward(g, a, n->sub[0], region_form_of(n), x, seeded, wanted, z);
 }
 
-static void scan_backward(Graph *g, struct Kept *kept, const Node *n, const Val *x, const Val *z, const Val *ct, const bool *wanted,
-                          Val *out)
+static void scan_backward(Graph *g, struct Kept *kept, const Node *n, const Val *x, const Val *z,
+                          const Val *ct, const bool *wanted, Val *out)
 {
     (void)n, (void)z, (void)wanted;
     scan_vjp_backward(g, kept, x, ct, out);
 }
 
-const Rules scan_rules = {
-    .infer = scan_infer, .jvp_both = scan_jvp, .forward = scan_forward, .backward = scan_backward, .vmap_some = scan_vmap};
+const Rules scan_rules = {.infer = scan_infer,
+                          .jvp_both = scan_jvp,
+                          .forward = scan_forward,
+                          .backward = scan_backward,
+                          .vmap_some = scan_vmap};

@@ -1,56 +1,33 @@
-/* scan_vjp.c: reverse mode of a counted loop: a scan that keeps its carries, then a scan in the other direction.
+/* scan_vjp.c: reverse mode of a counted loop: a scan that keeps its carries, then a scan in the
+   other direction.
 
-   THE REVERSE STEP is one graph, built once. It undoes one iteration: from the cotangents of the next carries (and of what the
-   iteration put into the stacked results) it makes those of the carries, of the slices of xs, and adds to those of the captures:
+   THE REVERSE STEP is one graph, built once. It undoes one iteration: from the cotangents of the
+   next carries (and of what the iteration put into the stacked results) it makes those of the
+   carries, of the slices of xs, and adds to those of the captures:
      carries    cotangents of carries, sums of the captures' cotangents
-     xs         the carries before the iteration, the carries after it, slices of xs, of the stacked results and of their cotangents
+     xs         the carries before the iteration, the carries after it, slices of xs, of the stacked
+                results and of their cotangents
      captures   those of the loop
-   It may compute the iteration again from the carries before it. But the carries after it and the stacked results are at hand, so they
-   stand in for what the body would compute (vjp_run_with, `known`): of tanh(W c + b) nothing is left to compute again.
+   It may compute the iteration again from the carries before it. But the carries after it and the
+   stacked results are at hand, so they stand in for what the body would compute (vjp_run_with,
+   `known`): of tanh(W c + b) nothing is left to compute again.
 
-   THE TAPE. A short loop keeps every carry. A long one keeps one per block of about sqrt(T) iterations, and the reverse scan over the
-   blocks runs each block again, with a full tape, before it goes back through it: O(sqrt(T)) carries, one more forward run. What does
-   not fill the last block is a loop of its own after the others. All these are scans, so every order of derivative exists.
+   THE TAPE. A short loop keeps every carry. A long one keeps one per block of about sqrt(T)
+   iterations, and the reverse scan over the blocks runs each block again, with a full tape, before
+   it goes back through it: O(sqrt(T)) carries, one more forward run. What does not fill the last
+   block is a loop of its own after the others. All these are scans, so every order of derivative
+   exists.
 
-   BITS. A block computes what the loop computed, in the same order, so gradients do not depend on the blocks. The sum of a capture's
-   cotangents starts from -0.0, which adds to nothing, and goes on through the reverse step as the seed of its cotangent: the order of
-   additions is that of the unrolled program. */
+   BITS. A block computes what the loop computed, in the same order, so gradients do not depend on
+   the blocks. The sum of a capture's cotangents starts from -0.0, which adds to nothing, and goes
+   on through the reverse step as the seed of its cotangent: the order of additions is that of the
+   unrolled program. */
 #include "ops/scan.h"
-#include <math.h>
-
-enum {
-    SHORT_LOOP = 64,       /* iterations that always keep every carry */
-    MEDIUM_LOOP = 1024,    /* iterations that do if the tape is small */
-    SMALL_TAPE = 1 << 18   /* bytes: it stays in the second-level cache */
-};
-
-typedef struct { /* groups of the body's inputs and outputs */
-    const Graph *body;
-    ScanForm form;
-    int carries, xs, captures, ys;
-} Loop;
-
-typedef struct {
-    struct Kept kept;        /* .graph: the reverse step */
-    Loop loop;
-    bool *live;              /* per carry: it has a cotangent */
-    bool *sums;              /* per capture */
-    bool *dx;                /* per xs */
-    bool *dy;                /* per stacked result: its cotangent comes in */
-    bool *before, *after;    /* per carry: the reverse step reads it */
-    bool *seen;              /* per stacked result */
-    int64_t block;           /* iterations of a block; 0: every carry is kept */
-    int64_t blocks, rest;    /* full blocks, and iterations after them */
-    /* values in the graph of the forward run */
-    Val *prev, *next;        /* per carry, of the whole loop or of the rest: stacked; NONE: not kept */
-    Val *y;                  /* the same of stacked results */
-    Val *start;              /* per carry: stacked, before each block */
-} Reverse;
 
 static const Type *input_type(const Graph *g, int k) { return &g->types[g->inputs[k]]; }
 static const Type *output_type(const Graph *g, int k) { return &g->types[g->outputs[k]]; }
 
-static void *room(Graph *g, Arena *a, int64_t n, size_t size)
+void *scan_vjp_room(Graph *g, Arena *a, int64_t n, size_t size)
 {
     void *p = arena_zeroed(a, (size_t)n + 1, size);
     if (!p) fail(g, QB_EMEMORY, "out of memory for the reverse of a loop");
@@ -59,7 +36,8 @@ static void *room(Graph *g, Arena *a, int64_t n, size_t size)
 
 /* ---- which cotangents there are ---- */
 
-/* Forward: which carries depend on what is wanted; those that do make their next values depend on it. */
+/* Forward: which carries depend on what is wanted; those that do make their next values depend on
+   it. */
 static bool find_needs(Graph *g, const Loop *l, bool *need, bool *reached)
 {
     for (bool more = true; more;) {
@@ -71,8 +49,10 @@ static bool find_needs(Graph *g, const Loop *l, bool *need, bool *reached)
     return true;
 }
 
-/* Backward: a carry that gets a cotangent from the next values has one. seeds: per output of the body. */
-static bool find_live(Graph *g, const Loop *l, const bool *need, const bool *reached, bool *seeds, bool *touched)
+/* Backward: a carry that gets a cotangent from the next values has one. seeds: per output of the
+   body. */
+static bool find_live(Graph *g, const Loop *l, const bool *need, const bool *reached, bool *seeds,
+                      bool *touched)
 {
     bool *ignored = mem_zeroed(l->body->n_outputs + (size_t)1, 1);
     if (!ignored) return fail(g, QB_EMEMORY, "out of memory for the reverse of a loop");
@@ -92,25 +72,31 @@ static bool find_flow(Graph *g, Arena *a, Reverse *r, const bool *seeded, const 
 {
     const Loop *l = &r->loop;
     int inputs = (int)l->body->n_inputs, outputs = (int)l->body->n_outputs;
-    bool *need = room(g, a, inputs, 1), *reached = room(g, a, outputs, 1), *seeds = room(g, a, outputs, 1), *touched = room(g, a, inputs, 1);
-    r->live = room(g, a, l->carries, 1);
-    r->sums = room(g, a, l->captures, 1);
-    r->dx = room(g, a, l->xs, 1);
-    r->dy = room(g, a, l->ys, 1);
+    bool *need = scan_vjp_room(g, a, inputs, 1), *reached = scan_vjp_room(g, a, outputs, 1),
+         *seeds = scan_vjp_room(g, a, outputs, 1), *touched = scan_vjp_room(g, a, inputs, 1);
+    r->live = scan_vjp_room(g, a, l->carries, 1);
+    r->sums = scan_vjp_room(g, a, l->captures, 1);
+    r->dx = scan_vjp_room(g, a, l->xs, 1);
+    r->dy = scan_vjp_room(g, a, l->ys, 1);
     if (graph_failed(g)) return false;
     for (int k = 0; k < inputs; k++) need[k] = wanted[k] && type_floating(input_type(l->body, k));
     memcpy(seeds, seeded, (size_t)outputs);
-    if (!find_needs(g, l, need, reached) || !find_live(g, l, need, reached, seeds, touched)) return false;
+    if (!find_needs(g, l, need, reached) || !find_live(g, l, need, reached, seeds, touched))
+        return false;
     for (int k = 0; k < l->carries; k++) r->live[k] = seeds[k] || touched[k];
     for (int k = 0; k < l->ys; k++) r->dy[k] = seeds[l->carries + k];
     for (int k = 0; k < l->xs; k++) r->dx[k] = wanted[l->carries + k] && touched[l->carries + k];
-    for (int k = 0; k < l->captures; k++) r->sums[k] = wanted[l->carries + l->xs + k] && touched[l->carries + l->xs + k];
+    for (int k = 0; k < l->captures; k++)
+        r->sums[k] = wanted[l->carries + l->xs + k] && touched[l->carries + l->xs + k];
     return true;
 }
 
 /* ---- the reverse step ---- */
 
-typedef struct { Val *args, *known, *ct, *seeds, *outs, *grads; bool *wanted; } StepNotes;
+typedef struct {
+    Val *args, *known, *ct, *seeds, *outs, *grads;
+    bool *wanted;
+} StepNotes;
 
 static bool step_notes(StepNotes *w, Body *f, const Loop *l)
 {
@@ -137,12 +123,14 @@ static void step_inputs(Body *f, StepNotes *w, const Reverse *r)
     const Graph *b = l->body;
     int m = l->carries, e = m + l->xs;
     for (int k = 0; k < m; k++) w->ct[k] = r->live[k] ? strong_input(f, input_type(b, k)) : NONE;
-    for (int k = 0; k < l->captures; k++) w->seeds[e + k] = r->sums[k] ? strong_input(f, input_type(b, e + k)) : NONE;
+    for (int k = 0; k < l->captures; k++)
+        w->seeds[e + k] = r->sums[k] ? strong_input(f, input_type(b, e + k)) : NONE;
     for (int k = 0; k < m; k++) w->args[k] = body_input(f, NONE, input_type(b, k));
     for (int k = 0; k < m; k++) w->known[k] = body_input(f, NONE, output_type(b, k));
     for (int k = m; k < e; k++) w->args[k] = body_input(f, NONE, input_type(b, k));
     for (int k = 0; k < l->ys; k++) w->known[m + k] = body_input(f, NONE, output_type(b, m + k));
-    for (int k = 0; k < l->ys; k++) w->ct[m + k] = r->dy[k] ? strong_input(f, output_type(b, m + k)) : NONE;
+    for (int k = 0; k < l->ys; k++)
+        w->ct[m + k] = r->dy[k] ? strong_input(f, output_type(b, m + k)) : NONE;
     for (int k = e; k < (int)b->n_inputs; k++) w->args[k] = body_input(f, NONE, input_type(b, k));
     for (int k = 0; k < m; k++) w->wanted[k] = r->live[k];
     for (int k = 0; k < l->xs; k++) w->wanted[m + k] = r->dx[k];
@@ -164,7 +152,8 @@ static bool build_step(Graph *g, Reverse *r)
     StepNotes w;
     if (body_open(&f, g) && step_notes(&w, &f, l)) {
         step_inputs(&f, &w, r);
-        if (vjp_run_with(f.body, l->body, w.args, w.known, w.ct, w.wanted, w.seeds, w.outs, w.grads)) {
+        if (vjp_run_with(f.body, l->body, w.args, w.known, w.ct, w.wanted, w.seeds, w.outs,
+                         w.grads)) {
             for (int k = 0; k < m; k++)
                 if (r->live[k]) step_output(&f, &w, r, k);
             for (int k = 0; k < l->captures; k++)
@@ -182,12 +171,13 @@ static bool build_step(Graph *g, Reverse *r)
 static bool find_reads(Graph *g, Arena *a, Reverse *r)
 {
     const Loop *l = &r->loop;
-    bool *used = room(g, a, r->kept.graph->n_inputs, 1);
-    r->before = room(g, a, l->carries, 1);
-    r->after = room(g, a, l->carries, 1);
-    r->seen = room(g, a, l->ys, 1);
+    bool *used = scan_vjp_room(g, a, r->kept.graph->n_inputs, 1);
+    r->before = scan_vjp_room(g, a, l->carries, 1);
+    r->after = scan_vjp_room(g, a, l->carries, 1);
+    r->seen = scan_vjp_room(g, a, l->ys, 1);
     if (graph_failed(g)) return false;
-    if (!region_used(r->kept.graph, NULL, used)) return fail(g, QB_EMEMORY, "out of memory for the reverse of a loop");
+    if (!region_used(r->kept.graph, NULL, used))
+        return fail(g, QB_EMEMORY, "out of memory for the reverse of a loop");
     for (int k = 0; k < l->carries; k++) used += r->live[k];
     for (int k = 0; k < l->captures; k++) used += r->sums[k];
     for (int k = 0; k < l->carries; k++) r->before[k] = *used++;
@@ -199,15 +189,20 @@ static bool find_reads(Graph *g, Arena *a, Reverse *r)
 
 /* ---- the loop forward over T iterations, in any graph ---- */
 
-typedef struct { Val *carry, *x, *k; } In;                  /* operands of a piece of the loop */
-typedef struct { Val *carry, *y, *prev, *next; } Out;       /* its results; the tape, NONE where the step does not read it */
-
-static bool out_open(Graph *g, Arena *a, const Loop *l, Out *o)
+bool scan_vjp_in(Graph *g, Arena *a, const Loop *l, In *in)
 {
-    o->carry = room(g, a, l->carries, sizeof(Val));
-    o->prev = room(g, a, l->carries, sizeof(Val));
-    o->next = room(g, a, l->carries, sizeof(Val));
-    o->y = room(g, a, l->ys, sizeof(Val));
+    in->carry = scan_vjp_room(g, a, l->carries, sizeof(Val));
+    in->x = scan_vjp_room(g, a, l->xs, sizeof(Val));
+    in->k = scan_vjp_room(g, a, l->captures, sizeof(Val));
+    return !graph_failed(g);
+}
+
+bool scan_vjp_out(Graph *g, Arena *a, const Loop *l, Out *o)
+{
+    o->carry = scan_vjp_room(g, a, l->carries, sizeof(Val));
+    o->prev = scan_vjp_room(g, a, l->carries, sizeof(Val));
+    o->next = scan_vjp_room(g, a, l->carries, sizeof(Val));
+    o->y = scan_vjp_room(g, a, l->ys, sizeof(Val));
     return !graph_failed(g);
 }
 
@@ -219,9 +214,10 @@ static int stacked(const Loop *l, int k)
     return -1;
 }
 
-static bool tapes(const Reverse *r, int k) { return r->before[k] || r->after[k]; }
+bool scan_vjp_tapes(const Reverse *r, int k) { return r->before[k] || r->after[k]; }
 
-/* The body, with the next values of the carries that are taped among the stacked results. at: result of each. */
+/* The body, with the next values of the carries that are taped among the stacked results. at:
+   result of each. */
 static Graph *taping_body(Graph *g, const Reverse *r, int *at)
 {
     const Loop *l = &r->loop;
@@ -232,12 +228,13 @@ static Graph *taping_body(Graph *g, const Reverse *r, int *at)
         args = body_alloc(&f, l->body->n_inputs, sizeof *args);
         z = body_alloc(&f, l->body->n_outputs, sizeof *z);
     }
-    for (int k = 0; args && z && k < (int)l->body->n_inputs; k++) args[k] = body_input(&f, NONE, input_type(l->body, k));
+    for (int k = 0; args && z && k < (int)l->body->n_inputs; k++)
+        args[k] = body_input(&f, NONE, input_type(l->body, k));
     if (args && z && inline_run(f.body, l->body, args, z)) {
         int n = (int)l->body->n_outputs;
         for (int i = 0; i < n; i++) graph_output(f.body, z[i]);
         for (int k = 0; k < l->carries; k++) {
-            if (!tapes(r, k) || (at[k] = stacked(l, k)) >= 0) continue;
+            if (!scan_vjp_tapes(r, k) || (at[k] = stacked(l, k)) >= 0) continue;
             graph_output(f.body, z[k]);
             at[k] = n++;
         }
@@ -247,7 +244,8 @@ static Graph *taping_body(Graph *g, const Reverse *r, int *at)
     return out;
 }
 
-/* The carry before and after each iteration, from the first and the stacked next ones: two windows on one array. */
+/* The carry before and after each iteration, from the first and the stacked next ones: two windows
+   on one array. */
 static void history(const Reverse *r, int k, Val first, Val next, int64_t length, Out *o)
 {
     if (!r->before[k]) {
@@ -264,7 +262,7 @@ static void history(const Reverse *r, int k, Val first, Val next, int64_t length
 
 static Val *operands(Graph *g, Arena *a, const Loop *l, const In *in, int *n)
 {
-    Val *x = room(g, a, l->carries + l->xs + l->captures, sizeof *x);
+    Val *x = scan_vjp_room(g, a, l->carries + l->xs + l->captures, sizeof *x);
     *n = l->carries + l->xs + l->captures;
     if (!x) return NULL;
     if (l->carries) memcpy(x, in->carry, (size_t)l->carries * sizeof *x);
@@ -273,38 +271,38 @@ static Val *operands(Graph *g, Arena *a, const Loop *l, const In *in, int *n)
     return x;
 }
 
-static bool forward_over(Graph *g, Arena *a, const Reverse *r, int64_t length, const In *in, bool tape, Out *o)
+bool scan_vjp_ahead(Graph *g, Arena *a, const Reverse *r, int64_t length, const In *in, bool tape,
+                    Out *o)
 {
     const Loop *l = &r->loop;
     ScanForm form = l->form;
     form.length = length;
-    int n, *at = room(g, a, l->carries, sizeof *at);
+    int n, *at = scan_vjp_room(g, a, l->carries, sizeof *at);
     Val *x = operands(g, a, l, in, &n);
-    if (!out_open(g, a, l, o) || !at || !x) return false;
+    if (!scan_vjp_out(g, a, l, o) || !at || !x) return false;
     Graph *body = tape ? taping_body(g, r, at) : graph_retain((Graph *)(uintptr_t)l->body);
-    Val *z = body ? room(g, a, body->n_outputs, sizeof *z) : NULL;
+    Val *z = body ? scan_vjp_room(g, a, body->n_outputs, sizeof *z) : NULL;
     bool ok = z && region_scan(g, body, form, x, n, z);
     graph_release(body);
     if (!ok) return false;
     memcpy(o->carry, z, (size_t)l->carries * sizeof *z);
     if (l->ys) memcpy(o->y, z + l->carries, (size_t)l->ys * sizeof *z);
     for (int k = 0; k < l->carries && tape; k++)
-        if (tapes(r, k)) history(r, k, in->carry[k], z[at[k]], length, o);
+        if (scan_vjp_tapes(r, k)) history(r, k, in->carry[k], z[at[k]], length, o);
     return !graph_failed(g);
 }
 
 /* ---- the loop backward over T iterations ---- */
 
-typedef struct { Val *live, *sums; } Cots; /* cotangents of the carries, sums for the captures; NONE where there is none */
-
 /* dy: stacked cotangents of the stacked results; dx: gets those of xs. */
-static bool backward_over(Graph *g, Arena *a, const Reverse *r, int64_t length, const In *in, const Out *tape, const Val *dy, Cots *c,
-                          Val *dx)
+bool scan_vjp_back(Graph *g, Arena *a, const Reverse *r, int64_t length, const In *in,
+                   const Out *tape, const Val *dy, Cots *c, Val *dx)
 {
     const Loop *l = &r->loop;
     const Graph *step = r->kept.graph;
     int m = l->carries, n = 0, i = 0;
-    Val *x = room(g, a, step->n_inputs, sizeof *x), *z = room(g, a, step->n_outputs, sizeof *z);
+    Val *x = scan_vjp_room(g, a, step->n_inputs, sizeof *x),
+        *z = scan_vjp_room(g, a, step->n_outputs, sizeof *z);
     if (!x || !z) return false;
     for (int k = 0; k < m; k++)
         if (r->live[k]) x[n++] = c->live[k];
@@ -317,7 +315,9 @@ static bool backward_over(Graph *g, Arena *a, const Reverse *r, int64_t length, 
         for (int k = 0; k < counts[q]; k++) {
             if (q == 4 && !r->dy[k]) continue;
             Type t = region_stack(input_type(step, n), length);
-            x[n++] = val_none(groups[q][k]) ? gconst(g, &t, 0) : groups[q][k]; /* a constant where the step reads nothing */
+            x[n++] = val_none(groups[q][k])
+                         ? gconst(g, &t, 0)
+                         : groups[q][k]; /* a constant where the step reads nothing */
         }
     form.xs = n - form.carries;
     for (int k = 0; k < l->captures; k++) x[n++] = in->k[k];
@@ -328,172 +328,6 @@ static bool backward_over(Graph *g, Arena *a, const Reverse *r, int64_t length, 
         if (r->sums[k]) c->sums[k] = z[i++];
     for (int k = 0; k < l->xs; k++) dx[k] = r->dx[k] ? z[i++] : NONE;
     return true;
-}
-
-/* ---- blocks ---- */
-
-static int64_t tape_bytes(const Reverse *r)
-{
-    int64_t bytes = 0;
-    for (int k = 0; k < r->loop.carries; k++) {
-        int64_t one = type_bytes(input_type(r->loop.body, k));
-        if (tapes(r, k) && __builtin_add_overflow(bytes, one, &bytes)) return INT64_MAX;
-    }
-    return mem_mul(bytes, r->loop.form.length, &bytes) ? bytes : INT64_MAX;
-}
-
-/* About sqrt(T), and a divisor of T if there is one near. */
-static void choose_blocks(Reverse *r)
-{
-    int64_t n = r->loop.form.length;
-    if (n <= SHORT_LOOP || (n <= MEDIUM_LOOP && tape_bytes(r) <= SMALL_TAPE)) return;
-    int64_t root = (int64_t)sqrt((double)n), best = root;
-    for (int64_t d = 0; d <= root / 3; d++) {
-        if (n % (root + d) == 0) { best = root + d; break; }
-        if (n % (root - d) == 0) { best = root - d; break; }
-    }
-    r->block = best;
-    r->blocks = n / best;
-    r->rest = n % best;
-}
-
-/* Iterations of the blocks, or of the rest, out of a stacked array. The rest is what runs last. */
-static Val blocks_of(const Reverse *r, Val x)
-{
-    Type t = *type_of(x);
-    int64_t n = r->block * r->blocks, start = r->loop.form.reverse ? r->rest : 0;
-    x = gslice(x, 0, start, n, 1);
-    if (t.rank < QB_MAX_RANK) memmove(t.dims + 2, t.dims + 1, (t.rank - 1u) * sizeof *t.dims);
-    t.dims[0] = r->blocks;
-    t.dims[1] = r->block;
-    return greshape(x, t.rank + 1, t.dims);
-}
-
-static Val rest_of(const Reverse *r, Val x) { return gslice(x, 0, r->loop.form.reverse ? 0 : r->block * r->blocks, r->rest, 1); }
-
-/* The stacked array of all iterations, from [blocks, block, ...] and the rest (NONE: there is none). */
-static Val joined(const Reverse *r, Val blocks, Val rest)
-{
-    if (val_none(blocks)) return NONE;
-    Type t = *type_of(blocks);
-    t.dims[1] *= t.dims[0];
-    Val all = greshape(blocks, t.rank - 1, t.dims + 1);
-    if (val_none(rest)) return all;
-    return gconcat(all.graph, r->loop.form.reverse ? (Val[]){rest, all} : (Val[]){all, rest}, 2, 0);
-}
-
-/* Inputs of a body over blocks: slices of xs, and the captures. */
-static void block_inputs(Body *f, const Reverse *r, const In *in, In *inside, bool captures)
-{
-    const Loop *l = &r->loop;
-    for (int k = 0; k < l->xs && !captures; k++) {
-        Type t = region_stack(input_type(l->body, l->carries + k), r->block);
-        inside->x[k] = body_input(f, blocks_of(r, in->x[k]), &t);
-    }
-    for (int k = 0; k < l->captures && captures; k++)
-        inside->k[k] = body_input(f, in->k[k], input_type(l->body, l->carries + l->xs + k));
-}
-
-static bool in_open(Graph *g, Arena *a, const Loop *l, In *in)
-{
-    in->carry = room(g, a, l->carries, sizeof(Val));
-    in->x = room(g, a, l->xs, sizeof(Val));
-    in->k = room(g, a, l->captures, sizeof(Val));
-    return !graph_failed(g);
-}
-
-/* The blocks forward: start[k] is kept for each carry. */
-static bool forward_blocks(Graph *g, Arena *a, Reverse *r, const In *in, Out *o)
-{
-    const Loop *l = &r->loop;
-    int m = l->carries;
-    Body f;
-    In inside;
-    Out once;
-    bool ok = body_open(&f, g) && in_open(g, &f.arena, l, &inside) && out_open(g, a, l, o);
-    Val *z = ok ? body_alloc(&f, 2 * (size_t)m + (size_t)l->ys, sizeof *z) : NULL;
-    if (z) {
-        for (int k = 0; k < m; k++) inside.carry[k] = body_input(&f, in->carry[k], input_type(l->body, k));
-        block_inputs(&f, r, in, &inside, false);
-        block_inputs(&f, r, in, &inside, true);
-        ok = forward_over(f.body, &f.arena, r, r->block, &inside, false, &once);
-    }
-    if (z && ok) {
-        for (int k = 0; k < m; k++) graph_output(f.body, once.carry[k]);
-        for (int k = 0; k < m; k++) graph_output(f.body, inside.carry[k]);
-        for (int k = 0; k < l->ys; k++) graph_output(f.body, once.y[k]);
-        ScanForm form = {r->blocks, l->form.reverse, m, l->xs};
-        ok = body_close(&f) && region_scan(g, f.body, form, f.x, f.n, z);
-    }
-    if (z && ok) {
-        memcpy(o->carry, z, (size_t)m * sizeof *z);
-        memcpy(r->start, z + m, (size_t)m * sizeof *z);
-        if (l->ys) memcpy(o->y, z + 2 * m, (size_t)l->ys * sizeof *z);
-    }
-    body_fail(&f);
-    body_drop(&f);
-    return z && ok;
-}
-
-/* One block: forward again with a tape, then backward. */
-static bool block_back(Body *f, const Reverse *r, const In *inside, const Val *dy, Cots *c, Val *dx)
-{
-    Out tape;
-    return forward_over(f->body, &f->arena, r, r->block, inside, true, &tape) &&
-           backward_over(f->body, &f->arena, r, r->block, inside, &tape, dy, c, dx);
-}
-
-static bool backward_blocks(Graph *g, const Reverse *r, const In *in, const Val *dy, Cots *c, Val *dx)
-{
-    const Loop *l = &r->loop;
-    Body f;
-    In inside;
-    Cots cots = {0};
-    Val *slices = NULL, *out = NULL, *z = NULL;
-    bool ok = body_open(&f, g) && in_open(g, &f.arena, l, &inside);
-    if (ok) {
-        cots.live = body_alloc(&f, (size_t)l->carries, sizeof(Val));
-        cots.sums = body_alloc(&f, (size_t)l->captures, sizeof(Val));
-        slices = body_alloc(&f, (size_t)l->ys, sizeof(Val));
-        out = body_alloc(&f, (size_t)l->xs, sizeof(Val));
-        z = body_alloc(&f, (size_t)l->carries + (size_t)l->captures + (size_t)l->xs, sizeof(Val));
-        ok = !graph_failed(g);
-    }
-    ScanForm form = {.length = r->blocks, .reverse = !l->form.reverse};
-    for (int k = 0; k < l->carries && ok; k++) {
-        Type t = body_strong(input_type(l->body, k));
-        if (r->live[k]) cots.live[k] = body_input(&f, c->live[k], &t);
-    }
-    for (int k = 0; k < l->captures && ok; k++) {
-        Type t = body_strong(input_type(l->body, l->carries + l->xs + k));
-        if (r->sums[k]) cots.sums[k] = body_input(&f, c->sums[k], &t);
-    }
-    form.carries = f.n;
-    for (int k = 0; k < l->carries && ok; k++) inside.carry[k] = body_input(&f, r->start[k], input_type(l->body, k));
-    if (ok) block_inputs(&f, r, in, &inside, false);
-    for (int k = 0; k < l->ys && ok; k++) {
-        Type t = region_stack(output_type(l->body, l->carries + k), r->block);
-        if (r->dy[k]) slices[k] = body_input(&f, dy[k], &t);
-    }
-    form.xs = f.n - form.carries;
-    if (ok) block_inputs(&f, r, in, &inside, true);
-    ok = ok && block_back(&f, r, &inside, slices, &cots, out);
-    int i = 0;
-    for (int k = 0; k < l->carries && ok; k++)
-        if (r->live[k]) graph_output(f.body, cots.live[k]);
-    for (int k = 0; k < l->captures && ok; k++)
-        if (r->sums[k]) graph_output(f.body, cots.sums[k]);
-    for (int k = 0; k < l->xs && ok; k++)
-        if (r->dx[k]) graph_output(f.body, out[k]);
-    ok = ok && body_close(&f) && region_scan(g, f.body, form, f.x, f.n, z);
-    for (int k = 0; k < l->carries && ok; k++)
-        if (r->live[k]) c->live[k] = z[i++];
-    for (int k = 0; k < l->captures && ok; k++)
-        if (r->sums[k]) c->sums[k] = z[i++];
-    for (int k = 0; k < l->xs && ok; k++) dx[k] = r->dx[k] ? z[i++] : NONE;
-    body_fail(&f);
-    body_drop(&f);
-    return ok;
 }
 
 /* ---- the whole ---- */
@@ -510,31 +344,37 @@ static bool forward_all(Graph *g, Arena *a, Reverse *r, const Val *x, Val *z)
     In in = split(l, x), last = in;
     Out o, main = {0};
     int64_t length = r->block ? r->rest : l->form.length;
-    if (r->block && !forward_blocks(g, a, r, &in, &main)) return false;
+    if (r->block && !scan_blocks_ahead(g, a, r, &in, &main)) return false;
     if (r->block && r->rest) {
         last.carry = main.carry;
-        last.x = room(g, a, l->xs, sizeof(Val));
+        last.x = scan_vjp_room(g, a, l->xs, sizeof(Val));
         if (!last.x) return false;
-        for (int k = 0; k < l->xs; k++) last.x[k] = rest_of(r, in.x[k]);
+        for (int k = 0; k < l->xs; k++) last.x[k] = scan_blocks_rest(r, in.x[k]);
     }
-    if (length && !forward_over(g, a, r, length, &last, true, &o)) return false;
-    if (!length && !out_open(g, a, l, &o)) return false;
+    if (length && !scan_vjp_ahead(g, a, r, length, &last, true, &o)) return false;
+    if (!length && !scan_vjp_out(g, a, l, &o)) return false;
     r->prev = o.prev, r->next = o.next, r->y = o.y;
     memcpy(z, length ? o.carry : main.carry, (size_t)l->carries * sizeof *z);
-    for (int k = 0; k < l->ys; k++) z[l->carries + k] = r->block ? joined(r, main.y[k], o.y[k]) : o.y[k];
+    for (int k = 0; k < l->ys; k++)
+        z[l->carries + k] = r->block ? scan_blocks_join(r, main.y[k], o.y[k]) : o.y[k];
     return !graph_failed(g);
 }
 
-struct Kept *scan_vjp_forward(Graph *g, Arena *a, const Graph *body, ScanForm form, const Val *x, const bool *seeded, const bool *wanted,
-                              Val *z)
+struct Kept *scan_vjp_forward(Graph *g, Arena *a, const Graph *body, ScanForm form, const Val *x,
+                              const bool *seeded, const bool *wanted, Val *z)
 {
-    Reverse *r = room(g, a, 1, sizeof *r);
+    Reverse *r = scan_vjp_room(g, a, 1, sizeof *r);
     if (!r) return NULL;
-    r->loop = (Loop){body, form, form.carries, form.xs, (int)body->n_inputs - form.carries - form.xs, (int)body->n_outputs - form.carries};
-    r->start = room(g, a, form.carries, sizeof *r->start);
+    r->loop = (Loop){body,
+                     form,
+                     form.carries,
+                     form.xs,
+                     (int)body->n_inputs - form.carries - form.xs,
+                     (int)body->n_outputs - form.carries};
+    r->start = scan_vjp_room(g, a, form.carries, sizeof *r->start);
     if (!r->start || !find_flow(g, a, r, seeded, wanted) || !build_step(g, r)) return &r->kept;
     if (find_reads(g, a, r)) {
-        choose_blocks(r);
+        scan_blocks_choose(r);
         forward_all(g, a, r, x, z);
     }
     return &r->kept;
@@ -564,20 +404,22 @@ static bool backward_all(Graph *g, Arena *a, Reverse *r, const Val *x, Val *dy, 
     const Loop *l = &r->loop;
     In in = split(l, x);
     Out tape = {.y = r->y, .prev = r->prev, .next = r->next};
-    if (!r->block) return backward_over(g, a, r, l->form.length, &in, &tape, dy, c, dx);
-    Val *rest_dx = room(g, a, l->xs, sizeof(Val)), *rest_dy = room(g, a, l->ys, sizeof(Val));
+    if (!r->block) return scan_vjp_back(g, a, r, l->form.length, &in, &tape, dy, c, dx);
+    Val *rest_dx = scan_vjp_room(g, a, l->xs, sizeof(Val)),
+        *rest_dy = scan_vjp_room(g, a, l->ys, sizeof(Val));
     In last = in;
-    last.x = room(g, a, l->xs, sizeof(Val));
+    last.x = scan_vjp_room(g, a, l->xs, sizeof(Val));
     if (!rest_dx || !rest_dy || !last.x) return false;
-    for (int k = 0; k < l->xs && r->rest; k++) last.x[k] = rest_of(r, in.x[k]);
+    for (int k = 0; k < l->xs && r->rest; k++) last.x[k] = scan_blocks_rest(r, in.x[k]);
     for (int k = 0; k < l->ys; k++) {
         if (!r->dy[k]) continue;
-        if (r->rest) rest_dy[k] = rest_of(r, dy[k]);
-        dy[k] = blocks_of(r, dy[k]);
+        if (r->rest) rest_dy[k] = scan_blocks_rest(r, dy[k]);
+        dy[k] = scan_blocks_of(r, dy[k]);
     }
-    if (r->rest && !backward_over(g, a, r, r->rest, &last, &tape, rest_dy, c, rest_dx)) return false;
-    if (!backward_blocks(g, r, &in, dy, c, dx)) return false;
-    for (int k = 0; k < l->xs; k++) dx[k] = joined(r, dx[k], rest_dx[k]);
+    if (r->rest && !scan_vjp_back(g, a, r, r->rest, &last, &tape, rest_dy, c, rest_dx))
+        return false;
+    if (!scan_blocks_back(g, r, &in, dy, c, dx)) return false;
+    for (int k = 0; k < l->xs; k++) dx[k] = scan_blocks_join(r, dx[k], rest_dx[k]);
     return !graph_failed(g);
 }
 
@@ -587,14 +429,17 @@ void scan_vjp_backward(Graph *g, struct Kept *kept, const Val *x, const Val *ct,
     Arena a = {0};
     if (!r || !r->kept.graph || graph_failed(g)) return;
     const Loop *l = &r->loop;
-    Cots c = {room(g, &a, l->carries, sizeof(Val)), room(g, &a, l->captures, sizeof(Val))};
-    Val *dy = room(g, &a, l->ys, sizeof *dy), *dx = room(g, &a, l->xs, sizeof *dx);
+    Cots c = {scan_vjp_room(g, &a, l->carries, sizeof(Val)),
+              scan_vjp_room(g, &a, l->captures, sizeof(Val))};
+    Val *dy = scan_vjp_room(g, &a, l->ys, sizeof *dy),
+        *dx = scan_vjp_room(g, &a, l->xs, sizeof *dx);
     if (!graph_failed(g)) {
         seed(g, r, ct, &c, dy);
         if (backward_all(g, &a, r, x, dy, &c, dx)) {
             for (int k = 0; k < l->carries; k++) out[k] = r->live[k] ? c.live[k] : NONE;
             for (int k = 0; k < l->xs; k++) out[l->carries + k] = dx[k];
-            for (int k = 0; k < l->captures; k++) out[l->carries + l->xs + k] = r->sums[k] ? c.sums[k] : NONE;
+            for (int k = 0; k < l->captures; k++)
+                out[l->carries + l->xs + k] = r->sums[k] ? c.sums[k] : NONE;
         }
     }
     arena_free(&a);

@@ -1,34 +1,44 @@
-/* while.c: the loop without a count. Forward mode runs on carries and tangents together; the test reads the carries alone. Under vmap
-   the loop runs while any example goes on: each example's test is a carry, and one that is over keeps its other carries bit for bit.
+/* while.c: the loop without a count. Forward mode runs on carries and tangents together; the test
+   reads the carries alone. Under vmap the loop runs while any example goes on: each example's test
+   is a carry, and one that is over keeps its other carries bit for bit.
 
-   Nothing bounds the tape of reverse mode, so it needs max_steps: then the loop is a scan of that many conds, each of which runs the
-   body or passes the carries on. */
+   Nothing bounds the tape of reverse mode, so it needs max_steps: then the loop is a scan of that
+   many conds, each of which runs the body or passes the carries on. */
 #include "ops/scan.h"
 
 static bool while_infer(Graph *g, const Node *n, const Type *x, Type *out)
 {
     const Graph *test = n->sub[0], *step = n->sub[1];
     int64_t carries = n->attr->i;
-    if (!test->frozen || !step->frozen) return fail(g, QB_EVALUE, "while: a body is not frozen; call qb_graph_freeze first");
-    if (n->attr->length < 0) return fail(g, QB_EVALUE, "while: max_steps is %lld; it must be positive, or 0 for none", (long long)n->attr->length);
+    if (!test->frozen || !step->frozen)
+        return fail(g, QB_EVALUE, "while: a body is not frozen; call qb_graph_freeze first");
+    if (n->attr->length < 0)
+        return fail(g, QB_EVALUE, "while: max_steps is %lld; it must be positive, or 0 for none",
+                    (long long)n->attr->length);
     if (carries < 0 || carries > (int64_t)n->n || test->n_inputs != n->n || step->n_inputs != n->n)
-        return fail(g, QB_EVALUE, "while: %u operands, of which %lld carries; the bodies take %u and %u", (unsigned)n->n, (long long)carries,
-                    (unsigned)test->n_inputs, (unsigned)step->n_inputs);
+        return fail(g, QB_EVALUE,
+                    "while: %u operands, of which %lld carries; the bodies take %u and %u",
+                    (unsigned)n->n, (long long)carries, (unsigned)test->n_inputs,
+                    (unsigned)step->n_inputs);
     if (step->n_outputs != (uint32_t)carries || step->n_outputs != n->results)
-        return fail(g, QB_EVALUE, "while: the body returns %u values for %lld carries", (unsigned)step->n_outputs, (long long)carries);
+        return fail(g, QB_EVALUE, "while: the body returns %u values for %lld carries",
+                    (unsigned)step->n_outputs, (long long)carries);
     const Type *p = test->n_outputs == 1 ? &test->types[test->outputs[0]] : NULL;
     if (!p || p->dtype != QB_BOOL || p->rank)
-        return fail(g, QB_ETYPE, "while: the test returns %s; a bool[] is needed", p ? TYPE_TEXT(p) : "no single value");
+        return fail(g, QB_ETYPE, "while: the test returns %s; a bool[] is needed",
+                    p ? TYPE_TEXT(p) : "no single value");
     for (uint32_t k = 0; k < n->n; k++)
         for (int b = 0; b < 2; b++) {
             const Type *t = &n->sub[b]->types[n->sub[b]->inputs[k]];
             if (!type_same(t, &x[k]))
-                return fail(g, QB_ESHAPE, "while: operand %u is %s, but a body takes %s", (unsigned)k, TYPE_TEXT(&x[k]), TYPE_TEXT(t));
+                return fail(g, QB_ESHAPE, "while: operand %u is %s, but a body takes %s",
+                            (unsigned)k, TYPE_TEXT(&x[k]), TYPE_TEXT(t));
         }
     for (uint32_t r = 0; r < n->results; r++) {
         const Type *in = &step->types[step->inputs[r]], *o = &step->types[step->outputs[r]];
         if (!type_same(in, o))
-            return fail(g, in->dtype == o->dtype ? QB_ESHAPE : QB_EDTYPE, "while: carry %u is %s, but the body returns %s", (unsigned)r,
+            return fail(g, in->dtype == o->dtype ? QB_ESHAPE : QB_EDTYPE,
+                        "while: carry %u is %s, but the body returns %s", (unsigned)r,
                         TYPE_TEXT(in), TYPE_TEXT(o));
         out[r] = *o;
         out[r].weak &= in->weak;
@@ -38,7 +48,9 @@ static bool while_infer(Graph *g, const Node *n, const Type *x, Type *out)
 
 /* ---- the test and the step, with the same operands ---- */
 
-typedef struct { Body f[2]; } Bodies;
+typedef struct {
+    Body f[2];
+} Bodies;
 
 static bool open(Bodies *b, Graph *g) { return body_open(&b->f[0], g) & body_open(&b->f[1], g); }
 
@@ -59,14 +71,20 @@ static void input(Bodies *b, Val x, const Type *t, Val *test, Val *step)
 static bool emit(Bodies *b, int64_t max_steps, int carries, Val *z)
 {
     if (!body_close(&b->f[0]) || !body_close(&b->f[1])) return false;
-    return region_while(b->f[0].g, b->f[0].body, b->f[1].body, max_steps, carries, b->f[0].x, b->f[0].n, z);
+    return region_while(b->f[0].g, b->f[0].body, b->f[1].body, max_steps, carries, b->f[0].x,
+                        b->f[0].n, z);
 }
 
-static const Type *input_type(const Node *n, uint32_t k) { return &n->sub[1]->types[n->sub[1]->inputs[k]]; }
+static const Type *input_type(const Node *n, uint32_t k)
+{
+    return &n->sub[1]->types[n->sub[1]->inputs[k]];
+}
 
 /* ---- forward mode ---- */
 
-typedef struct { Val *test, *in, *t, *z, *tz, *out; } Notes;
+typedef struct {
+    Val *test, *in, *t, *z, *tz, *out;
+} Notes;
 
 static bool notes_open(Notes *w, Body *f, const Node *n)
 {
@@ -79,14 +97,15 @@ static bool notes_open(Notes *w, Body *f, const Node *n)
     return !graph_failed(f->g);
 }
 
-static void inputs_with_tangents(Bodies *b, Notes *w, const Node *n, const Val *x, const Val *t, const bool *has, uint32_t from,
-                                 uint32_t to)
+static void inputs_with_tangents(Bodies *b, Notes *w, const Node *n, const Val *x, const Val *t,
+                                 const bool *has, uint32_t from, uint32_t to)
 {
     Val ignored;
     for (uint32_t k = from; k < to; k++) input(b, x[k], input_type(n, k), &w->test[k], &w->in[k]);
     for (uint32_t k = from; k < to; k++) {
         Type tt = body_strong(input_type(n, k));
-        if (has[k]) input(b, val_none(t[k]) ? gconst(b->f[0].g, &tt, 0) : t[k], &tt, &ignored, &w->t[k]);
+        if (has[k])
+            input(b, val_none(t[k]) ? gconst(b->f[0].g, &tt, 0) : t[k], &tt, &ignored, &w->t[k]);
     }
 }
 
@@ -100,7 +119,8 @@ static void jvp_emit(Bodies *b, Notes *w, const Node *n, const bool *has, Val *z
     for (int r = 0; r < n->results; r++) {
         Type t = body_strong(input_type(n, (uint32_t)r));
         carries += has[r];
-        if (has[r]) graph_output(b->f[1].body, val_none(w->tz[r]) ? gconst(b->f[1].body, &t, 0) : w->tz[r]);
+        if (has[r])
+            graph_output(b->f[1].body, val_none(w->tz[r]) ? gconst(b->f[1].body, &t, 0) : w->tz[r]);
     }
     if (!emit(b, n->attr->length, carries, w->out)) return;
     memcpy(z, w->out, n->results * sizeof *z);
@@ -144,8 +164,8 @@ typedef struct {
     const Node *n;
     const Val *x;
     const bool *given;
-    bool *mapped;       /* operands; carries become mapped */
-    bool each;          /* the test differs between examples */
+    bool *mapped; /* operands; carries become mapped */
+    bool each;    /* the test differs between examples */
     int64_t size;
 } Batch;
 
@@ -161,7 +181,10 @@ static Type batch_type(const Batch *m, uint32_t k)
     return m->mapped[k] ? region_stack(&t, m->size) : t;
 }
 
-static Val lifted(Val v, bool mapped, bool wanted, int64_t size) { return wanted && !mapped ? vmap_lift(v, size) : v; }
+static Val lifted(Val v, bool mapped, bool wanted, int64_t size)
+{
+    return wanted && !mapped ? vmap_lift(v, size) : v;
+}
 
 static Val along(Val mask, Val v)
 {
@@ -184,7 +207,8 @@ static bool batch_step(Batch *m, Graph *to, const Val *in, Val *outs, bool *om)
     if (!vmap_run(to, m->n->sub[1], in, m->mapped, m->size, outs, om)) return false;
     for (uint32_t r = 0; r < m->n->results; r++)
         if (om[r] && !m->mapped[r]) m->mapped[r] = more = true;
-    for (uint32_t r = 0; r < m->n->results && !more; r++) outs[r] = lifted(outs[r], om[r], m->mapped[r], m->size);
+    for (uint32_t r = 0; r < m->n->results && !more; r++)
+        outs[r] = lifted(outs[r], om[r], m->mapped[r], m->size);
     return !more;
 }
 
@@ -212,7 +236,8 @@ static bool emit_each(Batch *m, Bodies *b, Val go, Val any_in, Val *outs, const 
     Graph *to = b->f[1].body;
     Val next;
     graph_output(b->f[0].body, any(any_in));
-    for (uint32_t r = 0; r < m->n->results; r++) outs[r] = gwhere(along(go, outs[r]), outs[r], in[r]);
+    for (uint32_t r = 0; r < m->n->results; r++)
+        outs[r] = gwhere(along(go, outs[r]), outs[r], in[r]);
     Val *all = body_alloc(&b->f[1], m->n->n, sizeof *all);
     if (!all) return false;
     memcpy(all, in, m->n->n * sizeof *all);
@@ -247,20 +272,24 @@ static bool vmap_try(Graph *g, Batch *m, Val *z)
         if (m->each) {
             Type t = type_make(QB_BOOL, 1, &m->size);
             batch_test(m, g, x, &start, &mapped);
-            if (!graph_failed(g)) input(&b, lifted(start, mapped, true, m->size), &t, &go[0], &go[1]);
+            if (!graph_failed(g))
+                input(&b, lifted(start, mapped, true, m->size), &t, &go[0], &go[1]);
         }
         for (uint32_t k = 0; k < n->n; k++) {
             Type t = batch_type(m, k);
             input(&b, x[k], &t, &test[k], &step[k]);
         }
         known = batch_step(m, b.f[1].body, step, outs, om);
-        if (known) done = m->each ? emit_each(m, &b, go[1], go[0], outs, step, z) : emit_shared(m, &b, outs, test, z);
+        if (known)
+            done = m->each ? emit_each(m, &b, go[1], go[0], outs, step, z)
+                           : emit_shared(m, &b, outs, test, z);
     }
     drop(&b);
     return !done && !graph_failed(g) && (!known || m->each != was);
 }
 
-static void while_vmap(Graph *g, const Node *n, const Val *x, const bool *given, int64_t size, Val *z, bool *z_mapped)
+static void while_vmap(Graph *g, const Node *n, const Val *x, const bool *given, int64_t size,
+                       Val *z, bool *z_mapped)
 {
     Batch m = {n, x, given, mem_zeroed((size_t)n->n + 1, 1), false, size};
     if (!m.mapped) {
@@ -301,10 +330,13 @@ static bool bounded_step(Graph *g, const Node *n, Graph **out)
     return ok;
 }
 
-static struct Kept *while_forward(Graph *g, Arena *a, const Node *n, const Val *x, const bool *seeded, const bool *wanted, Val *z)
+static struct Kept *while_forward(Graph *g, Arena *a, const Node *n, const Val *x,
+                                  const bool *seeded, const bool *wanted, Val *z)
 {
     if (!n->attr->length) {
-        fail(g, QB_EVALUE, "while_loop has no reverse mode without a bound: pass max_steps=n, or use fori_loop with static bounds");
+        fail(g, QB_EVALUE,
+             "while_loop has no reverse mode without a bound: pass max_steps=n, or use fori_loop "
+             "with static bounds");
         return NULL;
     }
     struct Kept *body = arena_zeroed(a, 1, sizeof *body);
@@ -317,12 +349,15 @@ static struct Kept *while_forward(Graph *g, Arena *a, const Node *n, const Val *
     return kept;
 }
 
-static void while_backward(Graph *g, struct Kept *kept, const Node *n, const Val *x, const Val *z, const Val *ct, const bool *wanted,
-                           Val *out)
+static void while_backward(Graph *g, struct Kept *kept, const Node *n, const Val *x, const Val *z,
+                           const Val *ct, const bool *wanted, Val *out)
 {
     (void)n, (void)z, (void)wanted;
     scan_vjp_backward(g, kept, x, ct, out);
 }
 
-const Rules while_rules = {
-    .infer = while_infer, .jvp_both = while_jvp, .forward = while_forward, .backward = while_backward, .vmap_some = while_vmap};
+const Rules while_rules = {.infer = while_infer,
+                           .jvp_both = while_jvp,
+                           .forward = while_forward,
+                           .backward = while_backward,
+                           .vmap_some = while_vmap};

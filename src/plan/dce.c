@@ -6,10 +6,10 @@
 /* What is needed: nodes, and of region nodes (which may drop some) results and operands. */
 typedef struct {
     Arena arena;
-    bool *live;          /* per node */
-    bool *read;          /* per value */
-    bool **needs;        /* per node: operands of a region; NULL for the others */
-    bool all;            /* nothing can go */
+    bool *live;   /* per node */
+    bool *read;   /* per value */
+    bool **needs; /* per node: operands of a region; NULL for the others */
+    bool all;     /* nothing can go */
 } Marks;
 
 static bool mark_region(Marks *m, const Graph *g, Id i)

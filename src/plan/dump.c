@@ -139,7 +139,9 @@ static void spans(Text *t, const Slot *slots, const Span *x, int from, int to)
 static void loop(Text *t, const Loop *l)
 {
     text_add(t, "%s", op_table[l->op].name);
-    if (l->length) text_add(t, l->op == OP_while ? " at most %lld times" : " %lld times", (long long)l->length);
+    if (l->length)
+        text_add(t, l->op == OP_while ? " at most %lld times" : " %lld times",
+                 (long long)l->length);
     if (l->reverse) text_add(t, ", backward");
 }
 

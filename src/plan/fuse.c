@@ -91,7 +91,8 @@ static bool add_temps(Fuse *f, const Node *n)
         Spot to = {.slot = d->temp[n->first][k]};
         if (to.slot < 0) continue;
         view_rows(&d->g->types[n->x[k]], to.stride);
-        if (!add(f, ITEM_STORE, n->x[k], depth_ready(d, view_base(d, n->x[k])), NO_ID, &to)) return false;
+        if (!add(f, ITEM_STORE, n->x[k], depth_ready(d, view_base(d, n->x[k])), NO_ID, &to))
+            return false;
     }
     return true;
 }

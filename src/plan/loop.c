@@ -1,6 +1,7 @@
-/* loop.c: steps for cond, scan and while. A body is compiled as a plan of its own, which runs on pointers: carries move between two
-   buffers, slices of xs and of stacked results by their strides. So operands and results are row-major in memory; an operand that
-   is a transposed or repeated view is copied first, by a region. */
+/* loop.c: steps for cond, scan and while. A body is compiled as a plan of its own, which runs on
+   pointers: carries move between two buffers, slices of xs and of stacked results by their strides.
+   So operands and results are row-major in memory; an operand that is a transposed or repeated view
+   is copied first, by a region. */
 #include "plan/plan.h"
 
 enum { ALIGN = 64 };
@@ -31,24 +32,28 @@ bool loop_temps(Draft *d, const Node *n)
     for (uint32_t k = 0; k < n->n; k++) {
         const Type *t = &d->g->types[n->x[k]];
         slots[k] = -1;
-        if (loop_copies(d, n->x[k]) && (slots[k] = memory_work(d, t->dtype, type_bytes(t))) < 0) return false;
+        if (loop_copies(d, n->x[k]) && (slots[k] = memory_work(d, t->dtype, type_bytes(t))) < 0)
+            return false;
     }
     return true;
 }
 
 /* ---- bodies ---- */
 
-/* The step of a while with the test of the next carries as one more output, so that an iteration is one plan. */
+/* The step of a while with the test of the next carries as one more output, so that an iteration is
+   one plan. */
 static Graph *step_and_test(const Node *n, qb_error *err)
 {
     const Graph *test = n->sub[0], *step = n->sub[1];
     Graph *g = graph_new(err);
     if (!g) return NULL;
     Arena arena = {0};
-    Val *x = arena_zeroed(&arena, n->n + (size_t)1, sizeof *x), *z = arena_zeroed(&arena, n->results + (size_t)1, sizeof *z), go;
+    Val *x = arena_zeroed(&arena, n->n + (size_t)1, sizeof *x),
+        *z = arena_zeroed(&arena, n->results + (size_t)1, sizeof *z), go;
     bool ok = x && z;
     if (!ok) fail(g, QB_EMEMORY, "out of memory for a loop");
-    for (uint32_t k = 0; k < n->n && ok; k++) x[k] = graph_input(g, NULL, &step->types[step->inputs[k]]);
+    for (uint32_t k = 0; k < n->n && ok; k++)
+        x[k] = graph_input(g, NULL, &step->types[step->inputs[k]]);
     ok = ok && inline_run(g, step, x, z);
     for (int r = 0; r < n->results && ok; r++) graph_output(g, x[r] = z[r]);
     if (ok && inline_run(g, test, x, &go)) graph_output(g, go);
@@ -101,8 +106,11 @@ static bool result(Draft *d, Job *job, Id v, Span *out)
     const Type *t = &d->g->types[v];
     Spot spot;
     if (!place_spot(d, v, &spot)) return false;
-    *out = (Span){.slot = spot.slot, .offset = spot.offset * type_elem(t->dtype), .bytes = type_bytes(t)};
-    return plan_note(d, &job->writes, out->slot) && (!d->place[v] || place_fills(d, d->place[v]->parent, job));
+    *out = (Span){.slot = spot.slot,
+                  .offset = spot.offset * type_elem(t->dtype),
+                  .bytes = type_bytes(t)};
+    return plan_note(d, &job->writes, out->slot) &&
+           (!d->place[v] || place_fills(d, d->place[v]->parent, job));
 }
 
 /* The second buffers of the carries, the test's byte, the workspaces. */
@@ -110,7 +118,8 @@ static bool scratch(Draft *d, Job *job, Loop *l)
 {
     int64_t bytes = ALIGN;
     bool fits = true;
-    for (int k = 0; k < l->carries; k++) fits &= !__builtin_add_overflow(bytes, round_up(l->out[k].bytes), &bytes);
+    for (int k = 0; k < l->carries; k++)
+        fits &= !__builtin_add_overflow(bytes, round_up(l->out[k].bytes), &bytes);
     l->go = 0;
     for (int b = 0; b < 2 && fits; b++) {
         int64_t room = l->body[b] && d->target->room ? d->target->room(l->body[b]) : 0;
@@ -149,6 +158,7 @@ static bool add_loop(Draft *d, const Node *n)
 bool loop_run(Draft *d)
 {
     for (uint32_t i = 0; i < d->g->n_nodes; i++)
-        if (d->made[d->g->nodes[i].first] == MADE_LOOP && !add_loop(d, &d->g->nodes[i])) return false;
+        if (d->made[d->g->nodes[i].first] == MADE_LOOP && !add_loop(d, &d->g->nodes[i]))
+            return false;
     return true;
 }

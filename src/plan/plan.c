@@ -193,7 +193,8 @@ int64_t plan_workspace(const qb_plan *p)
 {
     int64_t bytes = p->work_bytes;
     for (int i = 0; i < p->n_bodies; i++)
-        if (p->target->room && p->target->room(p->bodies[i]) == 0) bytes += plan_workspace(p->bodies[i]);
+        if (p->target->room && p->target->room(p->bodies[i]) == 0)
+            bytes += plan_workspace(p->bodies[i]);
     return bytes;
 }
 

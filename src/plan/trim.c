@@ -1,9 +1,11 @@
-/* trim.c: what of a region somebody needs. Transforms write every result that might be wanted: a gradient alone leaves the values of the
-   forward loop unread, a tape that nobody reads, sums for parameters that are fixed. A result that is not read goes, and with it the
-   carries that only feed it, and the operands that only they read. */
+/* trim.c: what of a region somebody needs. Transforms write every result that might be wanted: a
+   gradient alone leaves the values of the forward loop unread, a tape that nobody reads, sums for
+   parameters that are fixed. A result that is not read goes, and with it the carries that only feed
+   it, and the operands that only they read. */
 #include "plan/plan.h"
 
-/* Results and operands that the live results of a scan or while need: a carry that is read makes its next value live. */
+/* Results and operands that the live results of a scan or while need: a carry that is read makes
+   its next value live. */
 static bool mark_carries(const Graph *body, int carries, bool *live, bool *needs)
 {
     for (bool more = true; more;) {
@@ -38,11 +40,18 @@ bool trim_mark(const Node *n, bool *live, bool *needs)
     }
     if (!mark_carries(n->sub[n->op == OP_while], carries, live, needs)) return false;
     if (n->op == OP_while && !add_reads(n->sub[0], NULL, needs)) return false;
-    for (int k = 0; k < carries; k++) needs[k] |= live[k]; /* the first value of a carry, be it that no iteration reads it */
+    for (int k = 0; k < carries; k++)
+        needs[k] |= live[k]; /* the first value of a carry, be it that no iteration reads it */
     return true;
 }
 
-typedef struct { int *slot; Val *x, *none; uint32_t *outs; Val *z; int n, n_outs; } Trim;
+typedef struct {
+    int *slot;
+    Val *x, *none;
+    uint32_t *outs;
+    Val *z;
+    int n, n_outs;
+} Trim;
 
 static bool open(Trim *t, Arena *a, Graph *to, const Node *n)
 {
@@ -51,10 +60,12 @@ static bool open(Trim *t, Arena *a, Graph *to, const Node *n)
     t->none = arena_zeroed(a, n->n + (size_t)1, sizeof *t->none);
     t->outs = arena_zeroed(a, n->results + (size_t)1, sizeof *t->outs);
     t->z = arena_zeroed(a, n->results + (size_t)1, sizeof *t->z);
-    return (t->slot && t->x && t->none && t->outs && t->z) || fail(to, QB_EMEMORY, "out of memory for a loop");
+    return (t->slot && t->x && t->none && t->outs && t->z) ||
+           fail(to, QB_EMEMORY, "out of memory for a loop");
 }
 
-static bool emit(Graph *to, const Node *n, const Trim *t, const ScanForm *form, Val pred, Graph *const *bodies)
+static bool emit(Graph *to, const Node *n, const Trim *t, const ScanForm *form, Val pred,
+                 Graph *const *bodies)
 {
     if (n->op == OP_cond) return region_cond(to, pred, bodies[0], bodies[1], t->x, t->n, t->z);
     if (n->op == OP_scan) return region_scan(to, bodies[0], *form, t->x, t->n, t->z);
@@ -84,7 +95,8 @@ bool trim_copy(Graph *to, const Node *n, const Val *x, const bool *live, const b
     for (int b = 0; b < op_bodies(n->op) && ok; b++) {
         bool test = n->op == OP_while && b == 0;
         uint32_t only = 0;
-        bodies[b] = region_rebind(to, n->sub[b], t.slot, t.none, t.n, test ? &only : t.outs, test ? 1 : t.n_outs);
+        bodies[b] = region_rebind(to, n->sub[b], t.slot, t.none, t.n, test ? &only : t.outs,
+                                  test ? 1 : t.n_outs);
         ok = bodies[b] != NULL;
     }
     ok = ok && emit(to, n, &t, &form, first ? x[0] : NONE, bodies);

@@ -25,12 +25,12 @@ typedef struct {
 /* What the backward walk holds, in the walk's arena. */
 typedef struct {
     Walk w;
-    Cot *cot;    /* of every value of src */
-    bool *needs; /* per value of src: does it depend on a wanted input? */
-    bool *seeded; /* per value of src: may it have a cotangent? */
-    Val *known;  /* per value of src: what takes the place of its result; NONE: nothing */
+    Cot *cot;           /* of every value of src */
+    bool *needs;        /* per value of src: does it depend on a wanted input? */
+    bool *seeded;       /* per value of src: may it have a cotangent? */
+    Val *known;         /* per value of src: what takes the place of its result; NONE: nothing */
     struct Kept **kept; /* per node of src: what the forward part of a region kept */
-    bool *want;  /* of the node at hand: operands that need a cotangent */
+    bool *want;         /* of the node at hand: operands that need a cotangent */
     Val *ct,
         *out; /* of the node at hand: cotangents of its results, contributions to its operands */
     Val *mask_out; /* masks of the contributions */
@@ -121,12 +121,14 @@ static void step(Back *b, const Node *n)
 static void mark_needs(const Graph *src, const bool *wanted, bool *needs)
 {
     for (uint32_t i = 0; i < src->n_inputs; i++)
-        needs[src->inputs[i]] = (!wanted || wanted[i]) && type_floating(&src->types[src->inputs[i]]);
+        needs[src->inputs[i]] =
+            (!wanted || wanted[i]) && type_floating(&src->types[src->inputs[i]]);
     for (Id i = 0; i < src->n_nodes; i++) {
         const Node *n = &src->nodes[i];
         bool any = false;
         for (uint32_t k = 0; k < n->n && n->op != OP_stop_gradient; k++) any |= needs[n->x[k]];
-        for (Id r = n->first; any && r < n->first + n->results; r++) needs[r] = type_floating(&src->types[r]);
+        for (Id r = n->first; any && r < n->first + n->results; r++)
+            needs[r] = type_floating(&src->types[r]);
     }
 }
 
@@ -141,10 +143,13 @@ static void mark_seeded(const Graph *src, const bool *needs, bool *seeded)
     }
 }
 
-bool vjp_flow(Graph *g, const Graph *src, const bool *wanted, const bool *seeded, bool *reached, bool *touched)
+bool vjp_flow(Graph *g, const Graph *src, const bool *wanted, const bool *seeded, bool *reached,
+              bool *touched)
 {
     bool *needs = mem_zeroed(2 * (size_t)src->n_values + 1, 1), *seeds = needs + src->n_values;
-    if (!needs) return fail(g, QB_EMEMORY, "out of memory for a transform of %u nodes", (unsigned)src->n_nodes);
+    if (!needs)
+        return fail(g, QB_EMEMORY, "out of memory for a transform of %u nodes",
+                    (unsigned)src->n_nodes);
     mark_needs(src, wanted, needs);
     for (uint32_t i = 0; i < src->n_outputs; i++) {
         reached[i] = needs[src->outputs[i]];
@@ -181,7 +186,8 @@ static bool forward(Back *b, Id i)
     for (Id v = n->first; v < n->first + n->results; v++) any |= b->seeded[v] && b->needs[v];
     if (!any) return false;
     for (uint32_t k = 0; k < n->n; k++) b->want[k] = b->needs[n->x[k]];
-    b->kept[i] = r->forward(b->w.dst, &b->w.arena, n, b->w.x, &b->seeded[n->first], b->want, &b->w.map[n->first]);
+    b->kept[i] = r->forward(b->w.dst, &b->w.arena, n, b->w.x, &b->seeded[n->first], b->want,
+                            &b->w.map[n->first]);
     return true;
 }
 
@@ -206,8 +212,8 @@ static bool end(Back *b)
     return walk_close(&b->w);
 }
 
-bool vjp_run_with(Graph *dst, const Graph *src, const Val *args, const Val *known, const Val *cts, const bool *wanted,
-                  const Val *seeds, Val *outs, Val *grads)
+bool vjp_run_with(Graph *dst, const Graph *src, const Val *args, const Val *known, const Val *cts,
+                  const bool *wanted, const Val *seeds, Val *outs, Val *grads)
 {
     Back b;
     if (!begin(&b, dst, src, args)) return false;
@@ -219,7 +225,8 @@ bool vjp_run_with(Graph *dst, const Graph *src, const Val *args, const Val *know
     }
     mark_seeded(src, b.needs, b.seeded);
     bool copied = copy_all(&b);
-    for (uint32_t i = 0; i < src->n_inputs && seeds && copied; i++) join(&b.cot[src->inputs[i]], seeds[i], NONE);
+    for (uint32_t i = 0; i < src->n_inputs && seeds && copied; i++)
+        join(&b.cot[src->inputs[i]], seeds[i], NONE);
     for (uint32_t i = 0; i < src->n_outputs && copied; i++) {
         outs[i] = b.w.map[src->outputs[i]];
         if (b.needs[src->outputs[i]]) join(&b.cot[src->outputs[i]], cts[i], NONE);

@@ -306,9 +306,8 @@ static void visit(Graph *g, const Graph *src, Id i, Val *map)
     if (n->sub)
         graph_emit_many(g, n->op, x, x ? (int)n->n : 0, n->attr, n->sub, &map[n->first], &results);
     else
-        map[n->first] = n->op == OP_input
-                            ? graph_input(g, n->attr->name, &src->types[n->first])
-                            : graph_append(g, n->op, x, x ? (int)n->n : 0, n->attr);
+        map[n->first] = n->op == OP_input ? graph_input(g, n->attr->name, &src->types[n->first])
+                                          : graph_append(g, n->op, x, x ? (int)n->n : 0, n->attr);
     free(x);
 }
 

@@ -1,8 +1,10 @@
-/* test_region.c: cond, scan and while against the same programs without them: loops unrolled, branches selected.
+/* test_region.c: cond, scan and while against the same programs without them: loops unrolled,
+   branches selected.
 
-   Programs are drawn: a region whose body holds arithmetic and smaller regions, three deep. Each is built twice from one seed, with
-   region nodes and without, then both go through the same drawn chain of jvp, vjp and vmap, and run on the same numbers: by the
-   reference evaluator and, with regions, as a compiled plan, which must give the reference's bits. */
+   Programs are drawn: a region whose body holds arithmetic and smaller regions, three deep. Each is
+   built twice from one seed, with region nodes and without, then both go through the same drawn
+   chain of jvp, vjp and vmap, and run on the same numbers: by the reference evaluator and, with
+   regions, as a compiled plan, which must give the reference's bits. */
 #include "cpu/cpu.h"
 #include "graphs.h"
 #include "ops/rules.h"
@@ -70,7 +72,8 @@ static Graph *body_of(Draw *d, int n, int outs, int depth, bool test)
     for (int i = 0; i < n; i++) add_to(&p, input_of(g, NULL, pair()));
     fill_body(d, &p, depth);
     if (test) graph_output(g, test_of(d, &p));
-    for (int i = 0; i < outs && !test; i++) graph_output(g, i + 1 == outs && below(d, 4) == 0 ? any_of(d, &p) : arithmetic(d, &p));
+    for (int i = 0; i < outs && !test; i++)
+        graph_output(g, i + 1 == outs && below(d, 4) == 0 ? any_of(d, &p) : arithmetic(d, &p));
     return finish(g);
 }
 
@@ -186,7 +189,8 @@ static Graph *program(uint64_t seed, bool flat, int depth)
 
 /* ---- chains of transforms ---- */
 
-/* As vmap_of, but every output is mapped: a region may call a result mapped that happens not to depend on a mapped input. */
+/* As vmap_of, but every output is mapped: a region may call a result mapped that happens not to
+   depend on a mapped input. */
 static Graph *vmap_all(const Graph *f, const bool *mapped, int64_t size)
 {
     Graph *g = start();
@@ -197,7 +201,8 @@ static Graph *vmap_all(const Graph *f, const bool *mapped, int64_t size)
         x[i] = input_of(g, NULL, mapped[i] ? batched(t, size) : t);
     }
     vmap_run(g, f, x, mapped, size, z, out);
-    for (uint32_t i = 0; i < f->n_outputs && !graph_failed(g); i++) graph_output(g, out[i] ? z[i] : vmap_lift(z[i], size));
+    for (uint32_t i = 0; i < f->n_outputs && !graph_failed(g); i++)
+        graph_output(g, out[i] ? z[i] : vmap_lift(z[i], size));
     return finish(g);
 }
 
@@ -265,29 +270,36 @@ static bool agree(uint64_t seed, int depth)
 {
     int steps;
     qb_error err = {0};
-    Graph *with = chained(program(seed, false, depth), seed, &steps), *flat = chained(program(seed, true, depth), seed, &steps);
+    Graph *with = chained(program(seed, false, depth), seed, &steps),
+          *flat = chained(program(seed, true, depth), seed, &steps);
     Array in[4 * MOST], a[4 * MOST], b[4 * MOST], c[4 * MOST];
     uint64_t s = seed;
-    bool ok = CHECK(with->n_inputs == flat->n_inputs && with->n_outputs == flat->n_outputs) && CHECK(check_graph(with, &err)) &&
-              CHECK(same_text(with));
+    bool ok = CHECK(with->n_inputs == flat->n_inputs && with->n_outputs == flat->n_outputs) &&
+              CHECK(check_graph(with, &err)) && CHECK(same_text(with));
     if (ok) {
-        for (uint32_t i = 0; i < with->n_inputs; i++) in[i] = array_random(input_type(with, i), -1, 1, &s);
+        for (uint32_t i = 0; i < with->n_inputs; i++)
+            in[i] = array_random(input_type(with, i), -1, 1, &s);
         run(with, in, a);
         run(flat, in, b);
         run_plan(with, in, c);
         for (uint32_t i = 0; i < with->n_outputs; i++) {
             if (!CHECK(near(a[i], b[i], 1e-11))) {
                 ok = false;
-                for (int64_t q = 0; q < type_size(&a[i].type); q++) fprintf(stderr, "    %u[%d] %.17g %.17g\n", i, (int)q, array_get(a[i], q), array_get(b[i], q));
+                for (int64_t q = 0; q < type_size(&a[i].type); q++)
+                    fprintf(stderr, "    %u[%d] %.17g %.17g\n", i, (int)q, array_get(a[i], q),
+                            array_get(b[i], q));
             }
-            ok &= CHECK(memcmp(a[i].data, c[i].data, (size_t)type_bytes(&a[i].type)) == 0 || near(a[i], c[i], 0));
+            ok &= CHECK(memcmp(a[i].data, c[i].data, (size_t)type_bytes(&a[i].type)) == 0 ||
+                        near(a[i], c[i], 0));
         }
         arrays_drop(in, (int)with->n_inputs);
         arrays_drop(a, (int)with->n_outputs);
         arrays_drop(b, (int)with->n_outputs);
         arrays_drop(c, (int)with->n_outputs);
     }
-    if (!ok) fprintf(stderr, "    seed %llu depth %d, %d transforms %s\n", (unsigned long long)seed, depth, steps, err.message);
+    if (!ok)
+        fprintf(stderr, "    seed %llu depth %d, %d transforms %s\n", (unsigned long long)seed,
+                depth, steps, err.message);
     graph_release(with);
     graph_release(flat);
     return ok;
@@ -297,7 +309,9 @@ static bool agree(uint64_t seed, int depth)
 static void test_drawn_programs_agree_with_their_unrolled_form(void)
 {
     const char *only = getenv("SEED"), *until = getenv("LAST");
-    uint64_t first = only ? strtoull(only, NULL, 10) : 1, last = only ? first : until ? strtoull(until, NULL, 10) : 300;
+    uint64_t first = only ? strtoull(only, NULL, 10) : 1, last = only    ? first
+                                                                 : until ? strtoull(until, NULL, 10)
+                                                                         : 300;
     for (uint64_t seed = first; seed <= last; seed++)
         if (!agree(seed, 1 + (int)(seed % 3)) && test_failures > 5) return;
 }
@@ -318,7 +332,8 @@ static Graph *recurrence(void)
 static Graph *long_loop(int64_t length, bool reverse, bool flat)
 {
     Graph *g = start(), *body = recurrence();
-    Val c = input_of(g, "c", pair()), xs = input_of(g, "xs", shape(QB_F64, length, 2)), w = input_of(g, "w", pair()), z[2];
+    Val c = input_of(g, "c", pair()), xs = input_of(g, "xs", shape(QB_F64, length, 2)),
+        w = input_of(g, "w", pair()), z[2];
     if (!flat) {
         region_scan(g, body, (ScanForm){length, reverse, 1, 1}, (Val[]){c, xs, w}, 3, z);
     } else {
@@ -327,7 +342,8 @@ static Graph *long_loop(int64_t length, bool reverse, bool flat)
         for (int64_t k = 0; k < length && ys; k++) {
             int64_t i = reverse ? length - 1 - k : k;
             Val out[2];
-            inline_run(g, body, (Val[]){z[0], greshape(gslice(xs, 0, i, 1, 1), 1, (int64_t[]){2}), w}, out);
+            inline_run(g, body,
+                       (Val[]){z[0], greshape(gslice(xs, 0, i, 1, 1), 1, (int64_t[]){2}), w}, out);
             z[0] = out[0];
             ys[i] = greshape(out[1], 2, (int64_t[]){1, 2});
         }
@@ -345,15 +361,19 @@ static void test_gradients_of_long_loops_have_the_bits_of_the_unrolled_program(v
 {
     const int64_t lengths[] = {5, 64, 100, 1024, 1025, 1369, 2027};
     for (size_t i = 0; i < 2 * sizeof lengths / sizeof *lengths; i++) {
-        Graph *f = long_loop(lengths[i / 2], i % 2, false), *h = long_loop(lengths[i / 2], i % 2, true);
+        Graph *f = long_loop(lengths[i / 2], i % 2, false),
+              *h = long_loop(lengths[i / 2], i % 2, true);
         Graph *df = vjp_of(f), *dh = vjp_of(h);
         Array in[4 * MOST], a[4 * MOST], b[4 * MOST];
         uint64_t s = 7;
-        for (uint32_t k = 0; k < df->n_inputs; k++) in[k] = array_random(input_type(df, k), -1, 1, &s);
+        for (uint32_t k = 0; k < df->n_inputs; k++)
+            in[k] = array_random(input_type(df, k), -1, 1, &s);
         run_plan(df, in, a);
         run(dh, in, b);
         for (uint32_t k = 0; k < df->n_outputs; k++)
-            if (!CHECK(near(a[k], b[k], 0))) fprintf(stderr, "    length %lld, gradient %u\n", (long long)lengths[i / 2], (unsigned)k);
+            if (!CHECK(near(a[k], b[k], 0)))
+                fprintf(stderr, "    length %lld, gradient %u\n", (long long)lengths[i / 2],
+                        (unsigned)k);
         arrays_drop(in, (int)df->n_inputs);
         arrays_drop(a, (int)df->n_outputs);
         arrays_drop(b, (int)df->n_outputs);
@@ -375,18 +395,26 @@ static void test_regions_of_the_c_api_refuse_what_does_not_fit(void)
 {
     qb_error err = {0};
     Graph *g = start(), *open = start(), *body = doubled();
-    Val x = input_of(g, "x", pair()), wide = input_of(g, "wide", shape(QB_F64, 3)), p = input_of(g, "p", shape(QB_BOOL)), z[2];
+    Val x = input_of(g, "x", pair()), wide = input_of(g, "wide", shape(QB_F64, 3)),
+        p = input_of(g, "p", shape(QB_BOOL)), z[2];
     CHECK(!qb_scan(g, open, 3, false, 1, 0, &x, 1, z, &err) && strstr(err.message, "not frozen"));
-    CHECK(!qb_scan(g, body, 3, false, 1, 0, (Val[]){x, x}, 2, z, &err) && strstr(err.message, "takes 1 operands, not 2"));
+    CHECK(!qb_scan(g, body, 3, false, 1, 0, (Val[]){x, x}, 2, z, &err) &&
+          strstr(err.message, "takes 1 operands, not 2"));
     CHECK(!qb_scan(g, body, 0, false, 1, 0, &x, 1, z, &err) && strstr(err.message, "length 0"));
     CHECK(!qb_scan(g, body, 3, false, 2, 0, &x, 1, z, &err) && strstr(err.message, "2 carries"));
-    CHECK(!qb_scan(g, body, 3, false, 0, 1, &x, 1, z, &err) && strstr(err.message, "first axis must have the length 3"));
-    CHECK(!qb_scan(g, body, 3, false, 1, 0, &wide, 1, z, &err) && strstr(err.message, "f64[3], but it takes f64[2]"));
-    CHECK(!qb_cond(g, x, body, body, &x, 1, z, &err) && strstr(err.message, "the predicate is f64[2]"));
-    CHECK(!qb_cond(g, p, body, body, &wide, 1, z, &err) && strstr(err.message, "f64[3], but a branch takes f64[2]"));
-    CHECK(!qb_while(g, body, body, 0, 1, &x, 1, z, &err) && strstr(err.message, "the test returns f64[2]"));
+    CHECK(!qb_scan(g, body, 3, false, 0, 1, &x, 1, z, &err) &&
+          strstr(err.message, "first axis must have the length 3"));
+    CHECK(!qb_scan(g, body, 3, false, 1, 0, &wide, 1, z, &err) &&
+          strstr(err.message, "f64[3], but it takes f64[2]"));
+    CHECK(!qb_cond(g, x, body, body, &x, 1, z, &err) &&
+          strstr(err.message, "the predicate is f64[2]"));
+    CHECK(!qb_cond(g, p, body, body, &wide, 1, z, &err) &&
+          strstr(err.message, "f64[3], but a branch takes f64[2]"));
+    CHECK(!qb_while(g, body, body, 0, 1, &x, 1, z, &err) &&
+          strstr(err.message, "the test returns f64[2]"));
     CHECK(!qb_apply(g, OP_scan, &x, 1, NULL, &err).graph && err.code == QB_EVALUE);
-    CHECK(qb_scan(g, body, 3, false, 1, 0, &x, 1, z, &err) && z[0].graph == g); /* g is usable still */
+    CHECK(qb_scan(g, body, 3, false, 1, 0, &x, 1, z, &err) &&
+          z[0].graph == g); /* g is usable still */
     graph_release(g), graph_release(open), graph_release(body);
 }
 
@@ -421,7 +449,8 @@ static void test_an_endless_loop_ends_when_the_interrupt_function_says_so(void)
     CHECK(!qb_plan_run(p, (const void *[]){&x}, (void *[]){&y}, &err) && err.code == QB_EINTERRUPT);
     CHECK_EQ_INT(calls, 3);
     qb_set_interrupt(NULL, NULL);
-    CHECK(qb_plan_run(p, (const void *[]){&never}, (void *[]){&y}, &err) && y != y); /* no iteration; the plan is usable */
+    CHECK(qb_plan_run(p, (const void *[]){&never}, (void *[]){&y}, &err) &&
+          y != y); /* no iteration; the plan is usable */
     qb_plan_release(p);
     graph_release(g);
 }

@@ -11,7 +11,6 @@ import time
 
 import numpy as np
 import pytest
-
 import quabla as qb
 
 
@@ -182,7 +181,10 @@ def test_bodies_close_over_traced_values_of_every_level():
 
 def test_numbers_adopt_the_dtype_of_arrays():
     x = qb.array([1.0, 2.0], dtype=qb.float32)
-    for f in (lambda x: qb.fori_loop(0, 2, lambda i, c: c + qb.sum(x), 0.0), lambda x: qb.cond(qb.sum(x) > 0, lambda: qb.sum(x), lambda: 0.0)):
+    for f in (
+        lambda x: qb.fori_loop(0, 2, lambda i, c: c + qb.sum(x), 0.0),
+        lambda x: qb.cond(qb.sum(x) > 0, lambda: qb.sum(x), lambda: 0.0),
+    ):
         assert qb.jit(f)(x).dtype is qb.float32
         same_bits(f(x), qb.jit(f)(x))
     assert qb.jit(lambda x: qb.cond(x[0] > 5, lambda: 1.0, lambda: x[0]))(x).dtype is qb.float32
@@ -264,7 +266,11 @@ CHAINS = {
 @pytest.mark.parametrize("name", CHAINS)
 def test_every_chain_agrees_with_the_unrolled_program(name):
     x, w = qb.array([0.3, -0.8]), qb.array([1.1, 0.6])
-    args = {"vmap of grad": (x, qb.stack([w, -w, w * 0.5])), "grad of vmap": (qb.stack([x, -x]), w), "hessian in vmap": (qb.stack([w, -w]),)}
+    args = {
+        "vmap of grad": (x, qb.stack([w, -w, w * 0.5])),
+        "grad of vmap": (qb.stack([x, -x]), w),
+        "hessian in vmap": (qb.stack([w, -w]),),
+    }
     a = qb.jit(CHAINS[name](loops))(*args.get(name, (x, w)))
     b = qb.jit(CHAINS[name](unrolled(loops)))(*args.get(name, (x, w)))
     for s, t in zip(qb.tree.leaves(a), qb.tree.leaves(b), strict=True):
@@ -290,7 +296,10 @@ def test_grad_through_scan_over_arrays():
         return total + qb.sum(c)
 
     args = qb.array([0.1, 0.2]), qb.array(np.random.RandomState(0).randn(5, 2)), qb.array([0.5, -1.5])
-    for order in (lambda f: qb.grad(f, argnums=(0, 1, 2)), lambda f: qb.grad(lambda *a: qb.sum(qb.grad(f)(*a) ** 2), argnums=(0, 1, 2))):
+    for order in (
+        lambda f: qb.grad(f, argnums=(0, 1, 2)),
+        lambda f: qb.grad(lambda *a: qb.sum(qb.grad(f)(*a) ** 2), argnums=(0, 1, 2)),
+    ):
         for s, t in zip(order(f)(*args), order(plain)(*args), strict=True):
             close(s, t)
 
@@ -416,14 +425,30 @@ def check(error, match, f, *args):
 
 
 def test_a_changed_carry_names_the_leaf_and_both_sides():
-    check(TypeError, r"fori_loop: the carry: 'a' is float64\[2\], but the body returns float64\[\]",
-          lambda x: qb.fori_loop(0, 2, lambda i, c: {"a": qb.sum(c["a"])}, {"a": x}), X)
-    check(TypeError, r"scan: the carry is float64\[2\], but the body returns bool\[2\]",
-          lambda x: qb.scan(lambda c, i: (c > 0, c), x, length=2), X)
-    check(TypeError, r"while_loop: the carry has the structure .*, but the one that the body returns has",
-          lambda x: qb.while_loop(lambda c: qb.sum(c) < 5, lambda c: (c, c), x), X)
-    check(TypeError, r"float32\[2\], but the body returns float64\[2\]",
-          lambda x: qb.fori_loop(0, 2, lambda i, c: qb.astype(c, qb.float64), qb.astype(x, qb.float32)), X)
+    check(
+        TypeError,
+        r"fori_loop: the carry: 'a' is float64\[2\], but the body returns float64\[\]",
+        lambda x: qb.fori_loop(0, 2, lambda i, c: {"a": qb.sum(c["a"])}, {"a": x}),
+        X,
+    )
+    check(
+        TypeError,
+        r"scan: the carry is float64\[2\], but the body returns bool\[2\]",
+        lambda x: qb.scan(lambda c, i: (c > 0, c), x, length=2),
+        X,
+    )
+    check(
+        TypeError,
+        r"while_loop: the carry has the structure .*, but the one that the body returns has",
+        lambda x: qb.while_loop(lambda c: qb.sum(c) < 5, lambda c: (c, c), x),
+        X,
+    )
+    check(
+        TypeError,
+        r"float32\[2\], but the body returns float64\[2\]",
+        lambda x: qb.fori_loop(0, 2, lambda i, c: qb.astype(c, qb.float64), qb.astype(x, qb.float32)),
+        X,
+    )
 
 
 def test_branches_must_agree():
@@ -438,7 +463,12 @@ def test_branches_must_agree():
 def test_predicates():
     check(ValueError, "NaN", lambda: qb.cond(float("nan"), lambda: 1.0, lambda: 2.0))
     check(ValueError, r"the predicate is bool\[2\]", lambda x: qb.cond(x > 0, lambda: 1.0, lambda: 2.0), X)
-    check(TypeError, r"cond_fun returns float64\[\]; a scalar bool", lambda x: qb.while_loop(lambda c: c, lambda c: c, x), A)
+    check(
+        TypeError,
+        r"cond_fun returns float64\[\]; a scalar bool",
+        lambda x: qb.while_loop(lambda c: c, lambda c: c, x),
+        A,
+    )
     check(TypeError, "cond_fun returns a str", lambda x: qb.while_loop(lambda c: "yes", lambda c: c, x), A)
     check(TypeError, "no branches", lambda: qb.switch(0, []))
     check(ValueError, "NaN", lambda: qb.switch(float("nan"), [lambda: 1.0]))
@@ -451,7 +481,9 @@ def test_bounds():
     check(ValueError, "lower is -1; it must be at least 0", lambda x: qb.fori_loop(-1, 2, body, x), X)
     check(ValueError, "length is 0", lambda x: qb.scan(lambda c, i: (c, c), x, length=0), X)
     check(TypeError, "xs, or length", lambda x: qb.scan(lambda c, i: (c, c), x), X)
-    check(ValueError, "'b' has 3 along axis 0", lambda x: qb.scan(lambda c, v: (c, c), x, {"a": x, "b": qb.ones((3,))}), X)
+    check(
+        ValueError, "'b' has 3 along axis 0", lambda x: qb.scan(lambda c, v: (c, c), x, {"a": x, "b": qb.ones((3,))}), X
+    )
     check(ValueError, "max_steps is 0", lambda x: qb.while_loop(lambda c: True, body, x, max_steps=0), X)
     with pytest.raises(qb.TracerError, match="while_loop, with max_steps"):
         qb.jit(lambda n, x: qb.fori_loop(0, n, body, x))(A, X)
