@@ -8,6 +8,7 @@ import abc as _abc
 
 from . import _core, optim, random
 from ._control import cond, fori_loop, scan, switch, while_loop
+from . import _core, optim, random, tree
 from ._core import (
     QuablaError,
     RetraceLimitError,
@@ -22,8 +23,8 @@ from ._core import (
     dtype,
     float32,
     float64,
-    tree,
 )
+from ._transforms import hessian, jacobian
 
 # Functions of the extension. Those named as Python's builtins are attributes and stay out of __all__.
 _FUNCTIONS = [
@@ -160,6 +161,8 @@ __all__ = [
     "float64",
     "fori_loop",
     "get_num_threads",
+    "hessian",
+    "jacobian",
     "optim",
     "random",
     "scan",
