@@ -138,6 +138,7 @@ void entry_release(Entry *e)
     Py_XDECREF(e->in);
     Py_XDECREF(e->kwnames);
     qb_plan_release(e->plan);
+    qb_graph_release(e->graph);
     stage_free(&e->out);
     PyMem_Free(e);
 }
@@ -309,6 +310,7 @@ Entry *entry_trace(Transform *t, const Call *c, bool lowering, Leaves *leaves)
             make_inputs(t, e, f, lowering, leaves, &traced) ? call_traced(t, e, c, &traced) : NULL;
         ok = result && stage_outputs(f, result, &e->out);
         ok = stage_close(f, ok) && compile(t, e, f);
+        if (ok && lowering) e->graph = qb_graph_retain(f->graph);
         Py_XDECREF(result);
         leaves_free(&traced);
         frame_release(f);

@@ -27,7 +27,7 @@ _Static_assert(sizeof(Py_ssize_t) == sizeof(int64_t),
 
 typedef struct {
     PyTypeObject *Tensor, *Tracer, *DType, *Method, *TreeDef, *Transform, *Cache, *Vjp, *StepLoop,
-        *Lowered, *Compiled, *ShapeDtype;
+        *Lowered, *Compiled, *ShapeDtype, *Program, *Executable;
     PyObject *QuablaError, *TracerError, *RetraceLimitError, *RetraceWarning,
         *UnsupportedOperationError;
     PyObject *dtypes[QB_DTYPE_COUNT];
@@ -340,6 +340,7 @@ typedef struct {
     Py_ssize_t n_specs, n_arrays;
     PyObject *kwnames; /* names of the static keywords, sorted; NULL for none */
     qb_plan *plan;
+    qb_graph *graph; /* as it was traced; only of a lowered program */
     Outputs out;
 } Entry;
 Entry *entry_trace(Transform *t, const Call *c, bool lowering,
@@ -362,10 +363,15 @@ bool jit_options(Transform *t, qb_options *options); /* device and precision, ch
 /* ---- lower.c: ShapeDtype, jit(f).lower(...) ---- */
 bool lower_init(PyObject *m);
 bool lower_shape(PyObject *o, qb_type *t); /* is o a ShapeDtype? */
+PyObject *lower_shape_new(const qb_type *t);
 PyObject *lower_make(Transform *t, PyObject *const *args, Py_ssize_t n, PyObject *kwnames);
 
 /* ---- region.c: bodies of cond, scan and while; Ctrl-C in a long run ---- */
 bool region_init(PyObject *m);
+
+/* ---- program.c: the compiler facade: Program, Executable ---- */
+bool program_init(PyObject *m);
+PyObject *program_new(qb_graph *g); /* of a frozen graph */
 
 /* ---- loop.c: StepLoop, a step with its state inside ---- */
 bool loop_init(PyObject *m);

@@ -6,10 +6,12 @@ any order. `qb.optim` trains, `qb.random` draws keyed random numbers, `qb.tree` 
 
 import abc as _abc
 
-from . import _core, optim, random
 from ._control import cond, fori_loop, scan, switch, while_loop
 from . import _core, optim, random, tree
+from ._compiler import Compiler
 from ._core import (
+    Executable,
+    Program,
     QuablaError,
     RetraceLimitError,
     RetraceWarning,
@@ -144,6 +146,9 @@ def devices():
 __all__ = [
     *_FUNCTIONS,
     "Array",
+    "Compiler",
+    "Executable",
+    "Program",
     "QuablaError",
     "RetraceLimitError",
     "RetraceWarning",
