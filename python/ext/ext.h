@@ -341,6 +341,9 @@ typedef struct {
     PyObject *kwnames; /* names of the static keywords, sorted; NULL for none */
     qb_plan *plan;
     qb_graph *graph; /* as it was traced; only of a lowered program */
+    long long calls;
+    double traced, compiled; /* seconds that these took */
+    PyObject *reason;        /* why it was traced: explain.c; NULL for the first one */
     Outputs out;
 } Entry;
 Entry *entry_trace(Transform *t, const Call *c, bool lowering,
@@ -353,8 +356,24 @@ int entry_match_part(const Entry *e, Py_ssize_t node, Py_ssize_t leaf, PyObject 
                      Py_ssize_t n, Leaves *leaves);
 PyObject *entry_run(Entry *e, PyObject *const *leaves);
 PyObject *entry_signature(const Entry *e);
+PyObject *entry_leaf_text(const Entry *e, Py_ssize_t i); /* "float64[2,3]", "2.0", "static 2" */
+PyObject *entry_leaf_name(Transform *t, const Entry *e, Py_ssize_t i); /* "params/b" */
+bool entry_same_leaf(const Entry *a, const Entry *b, Py_ssize_t i);
+
+/* ---- explain.c: why a function was traced, and what its caches hold ---- */
+bool explain_init(PyObject *m);
+PyObject *explain_reason(Transform *t, const Entry *old, const Entry *new);
 
 /* ---- jit.c: caches and the call path ---- */
+typedef struct {
+    PyObject_HEAD Entry **entries; /* most recently used first */
+    Py_ssize_t n, cap, max;
+    long long traces, evicted;
+    PyObject *label; /* "jit(grad(f))" */
+} Cache;
+/* {chain key: Cache} of a root function, borrowed; NULL without exception when there is none. */
+PyObject *jit_caches(PyObject *root);
+PyObject *jit_cache(Transform *t); /* borrowed */
 bool jit_init(PyObject *m);
 PyObject *jit_call(Transform *t, PyObject *const *args, size_t nargsf,
                    PyObject *kwnames);               /* outside any trace */

@@ -26,6 +26,7 @@ from ._core import (
     float32,
     float64,
 )
+from ._explain import explain
 from ._transforms import hessian, jacobian
 
 # Functions of the extension. Those named as Python's builtins are attributes and stay out of __all__.
@@ -162,6 +163,7 @@ __all__ = [
     "cond",
     "dtype",
     "devices",
+    "explain",
     "float32",
     "float64",
     "fori_loop",

@@ -349,6 +349,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
 def _transform(
     label: str, fun: Callable[..., Any], impl: Callable[..., Any], params: Hashable, argnums: tuple[int, ...] = (), /
 ) -> Transform[..., Any]: ...
+def _cache_info(f: Callable[..., Any], /) -> list[dict[str, Any]]: ...
 
 class StepLoop:
     def __new__(
