@@ -153,6 +153,8 @@ QB_API bool qb_while(qb_graph *g, const qb_graph *test, const qb_graph *body, in
                      qb_value *outs, qb_error *err);
 
 QB_API char *qb_graph_text(const qb_graph *g, qb_error *err); /* the graph's own text; parses back. qb_free it */
+QB_API char *qb_graph_listing(const qb_graph *g, qb_error *err); /* one line a node, for people; no final newline. qb_free it */
+QB_API char *qb_graph_stablehlo(const qb_graph *g, qb_error *err); /* a StableHLO module; QB_EUNSUPPORTED with err->op. qb_free it */
 QB_API qb_graph *qb_parse(const char *text, qb_error *err);   /* frozen */
 QB_API bool qb_check(const qb_graph *g, qb_error *err);       /* is the graph legal? */
 QB_API void qb_free(void *text);

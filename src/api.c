@@ -241,6 +241,21 @@ char *qb_graph_text(const qb_graph *g, qb_error *err)
     return text_take(&t, err);
 }
 
+char *qb_graph_listing(const qb_graph *g, qb_error *err)
+{
+    Text t = {0};
+    print_listing(&t, g);
+    return text_take(&t, err);
+}
+
+char *qb_graph_stablehlo(const qb_graph *g, qb_error *err)
+{
+    Text t = {0};
+    if (stablehlo_print(&t, g, err)) return text_take(&t, err);
+    mem_free(t.data);
+    return NULL;
+}
+
 qb_graph *qb_parse(const char *text, qb_error *err) { return parse_graph(text, err); }
 bool qb_check(const qb_graph *g, qb_error *err) { return check_graph(g, err); }
 void qb_free(void *text) { mem_free(text); }

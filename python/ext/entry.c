@@ -4,6 +4,7 @@
    all else is equal. This is the call path: for a match it allocates nothing but the outputs, and
    it holds a reference to every array while the plan runs without the interpreter lock. */
 #include "ext.h"
+#include <time.h>
 
 /* ---- does a leaf fit? ---- */
 
@@ -137,7 +138,9 @@ void entry_release(Entry *e)
     PyMem_Free(e->specs);
     Py_XDECREF(e->in);
     Py_XDECREF(e->kwnames);
+    Py_XDECREF(e->reason);
     qb_plan_release(e->plan);
+    qb_graph_release(e->graph);
     stage_free(&e->out);
     PyMem_Free(e);
 }
@@ -277,13 +280,22 @@ static PyObject *call_traced(Transform *t, const Entry *e, const Call *c, const 
     return out;
 }
 
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static bool compile(Transform *t, Entry *e, const Frame *f)
 {
     qb_error err = {0};
     qb_options options;
     if (!jit_options(t, &options)) return false;
+    const double start = seconds();
     Py_BEGIN_ALLOW_THREADS e->plan = qb_compile(f->graph, &options, &err);
-    Py_END_ALLOW_THREADS return e->plan || error_raise(&err);
+    Py_END_ALLOW_THREADS e->compiled = seconds() - start;
+    return e->plan || error_raise(&err);
 }
 
 Entry *entry_trace(Transform *t, const Call *c, bool lowering, Leaves *leaves)
@@ -305,10 +317,13 @@ Entry *entry_trace(Transform *t, const Call *c, bool lowering, Leaves *leaves)
     bool ok = f;
     if (f) {
         Leaves traced = {0};
+        const double start = seconds();
         PyObject *result =
             make_inputs(t, e, f, lowering, leaves, &traced) ? call_traced(t, e, c, &traced) : NULL;
         ok = result && stage_outputs(f, result, &e->out);
+        e->traced = seconds() - start;
         ok = stage_close(f, ok) && compile(t, e, f);
+        if (ok && lowering) e->graph = qb_graph_retain(f->graph);
         Py_XDECREF(result);
         leaves_free(&traced);
         frame_release(f);
@@ -320,13 +335,33 @@ Entry *entry_trace(Transform *t, const Call *c, bool lowering, Leaves *leaves)
 
 /* ---- signature ---- */
 
-static PyObject *leaf_text(Py_ssize_t i, void *context)
+PyObject *entry_leaf_name(Transform *t, const Entry *e, Py_ssize_t i)
 {
-    const LeafSpec *s = &((const Entry *)context)->specs[i];
+    if (i >= e->in->n_leaves) return Py_NewRef(PyTuple_GET_ITEM(e->kwnames, i - e->in->n_leaves));
+    PyObject *params = call_params(t->fun), *name = params ? input_name(params, e->in, i) : NULL;
+    Py_XDECREF(params);
+    return name;
+}
+
+bool entry_same_leaf(const Entry *a, const Entry *b, Py_ssize_t i)
+{
+    const LeafSpec *x = &a->specs[i], *y = &b->specs[i];
+    if (x->kind != y->kind) return false;
+    if (x->kind == LEAF_ARRAY) return same_type(&x->type, &y->type);
+    const int same = same_value(x->value, y->value);
+    if (same < 0) PyErr_Clear();
+    return same == 1;
+}
+
+PyObject *entry_leaf_text(const Entry *e, Py_ssize_t i)
+{
+    const LeafSpec *s = &e->specs[i];
     if (s->kind == LEAF_ARRAY) return dtype_text(&s->type);
     return s->kind == LEAF_SCALAR ? PyObject_Repr(s->value)
                                   : PyUnicode_FromFormat("static %R", s->value);
 }
+
+static PyObject *leaf_text(Py_ssize_t i, void *context) { return entry_leaf_text(context, i); }
 
 PyObject *entry_signature(const Entry *e)
 {

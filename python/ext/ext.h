@@ -27,7 +27,7 @@ _Static_assert(sizeof(Py_ssize_t) == sizeof(int64_t),
 
 typedef struct {
     PyTypeObject *Tensor, *Tracer, *DType, *Method, *TreeDef, *Transform, *Cache, *Vjp, *StepLoop,
-        *Lowered, *Compiled, *ShapeDtype;
+        *Lowered, *Compiled, *ShapeDtype, *Program, *Executable;
     PyObject *QuablaError, *TracerError, *RetraceLimitError, *RetraceWarning,
         *UnsupportedOperationError;
     PyObject *dtypes[QB_DTYPE_COUNT];
@@ -340,6 +340,10 @@ typedef struct {
     Py_ssize_t n_specs, n_arrays;
     PyObject *kwnames; /* names of the static keywords, sorted; NULL for none */
     qb_plan *plan;
+    qb_graph *graph; /* as it was traced; only of a lowered program */
+    long long calls;
+    double traced, compiled; /* seconds that these took */
+    PyObject *reason;        /* why it was traced: explain.c; NULL for the first one */
     Outputs out;
 } Entry;
 Entry *entry_trace(Transform *t, const Call *c, bool lowering,
@@ -352,8 +356,24 @@ int entry_match_part(const Entry *e, Py_ssize_t node, Py_ssize_t leaf, PyObject 
                      Py_ssize_t n, Leaves *leaves);
 PyObject *entry_run(Entry *e, PyObject *const *leaves);
 PyObject *entry_signature(const Entry *e);
+PyObject *entry_leaf_text(const Entry *e, Py_ssize_t i); /* "float64[2,3]", "2.0", "static 2" */
+PyObject *entry_leaf_name(Transform *t, const Entry *e, Py_ssize_t i); /* "params/b" */
+bool entry_same_leaf(const Entry *a, const Entry *b, Py_ssize_t i);
+
+/* ---- explain.c: why a function was traced, and what its caches hold ---- */
+bool explain_init(PyObject *m);
+PyObject *explain_reason(Transform *t, const Entry *old, const Entry *new);
 
 /* ---- jit.c: caches and the call path ---- */
+typedef struct {
+    PyObject_HEAD Entry **entries; /* most recently used first */
+    Py_ssize_t n, cap, max;
+    long long traces, evicted;
+    PyObject *label; /* "jit(grad(f))" */
+} Cache;
+/* {chain key: Cache} of a root function, borrowed; NULL without exception when there is none. */
+PyObject *jit_caches(PyObject *root);
+PyObject *jit_cache(Transform *t); /* borrowed */
 bool jit_init(PyObject *m);
 PyObject *jit_call(Transform *t, PyObject *const *args, size_t nargsf,
                    PyObject *kwnames);               /* outside any trace */
@@ -362,10 +382,15 @@ bool jit_options(Transform *t, qb_options *options); /* device and precision, ch
 /* ---- lower.c: ShapeDtype, jit(f).lower(...) ---- */
 bool lower_init(PyObject *m);
 bool lower_shape(PyObject *o, qb_type *t); /* is o a ShapeDtype? */
+PyObject *lower_shape_new(const qb_type *t);
 PyObject *lower_make(Transform *t, PyObject *const *args, Py_ssize_t n, PyObject *kwnames);
 
 /* ---- region.c: bodies of cond, scan and while; Ctrl-C in a long run ---- */
 bool region_init(PyObject *m);
+
+/* ---- program.c: the compiler facade: Program, Executable ---- */
+bool program_init(PyObject *m);
+PyObject *program_new(qb_graph *g); /* of a frozen graph */
 
 /* ---- loop.c: StepLoop, a step with its state inside ---- */
 bool loop_init(PyObject *m);

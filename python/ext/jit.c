@@ -5,11 +5,6 @@
    them. They live as long as the function does. */
 #include "ext.h"
 
-typedef struct {
-    PyObject_HEAD Entry **entries; /* most recently used first */
-    Py_ssize_t n, cap;
-} Cache;
-
 /* id(root) -> (weak reference to root, {chain key: Cache}) */
 static PyObject *roots;
 
@@ -23,6 +18,14 @@ static PyObject *forget(PyObject *id, PyObject *Py_UNUSED(ref))
 }
 
 static PyMethodDef forget_def = {"forget", forget, METH_O, NULL};
+
+PyObject *jit_caches(PyObject *root)
+{
+    PyObject *id = PyLong_FromVoidPtr(root),
+             *known = id ? PyDict_GetItemWithError(roots, id) : NULL;
+    Py_XDECREF(id);
+    return known ? PyTuple_GET_ITEM(known, 1) : NULL;
+}
 
 static PyObject *caches_of(PyObject *root)
 {
@@ -44,12 +47,14 @@ static PyObject *caches_of(PyObject *root)
     return out;
 }
 
-static PyObject *new_cache(void)
+static PyObject *new_cache(Transform *t)
 {
-    Cache *c = PyObject_New(Cache, core.Cache);
-    if (!c) return NULL;
-    c->entries = NULL;
-    c->n = c->cap = 0;
+    PyObject *label = transform_repr((PyObject *)t);
+    Cache *c = label ? PyObject_New(Cache, core.Cache) : NULL;
+    if (!c) return Py_XDECREF(label), NULL;
+    memset((char *)c + sizeof(PyObject), 0, sizeof *c - sizeof(PyObject));
+    c->label = label;
+    c->max = t->max_traces;
     return (PyObject *)c;
 }
 
@@ -59,17 +64,19 @@ static Cache *cache_of(Transform *t)
     PyObject *caches = caches_of(transform_root(t)), *cache = NULL;
     if (caches) {
         cache = Py_XNewRef(PyDict_GetItemWithError(caches, t->key));
-        if (!cache && !PyErr_Occurred() && (cache = new_cache()) &&
+        if (!cache && !PyErr_Occurred() && (cache = new_cache(t)) &&
             PyDict_SetItem(caches, t->key, cache))
             Py_CLEAR(cache);
     }
     if (!cache && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_TypeError)) {
         PyErr_Clear(); /* no weak reference to this root: traces of its own */
-        cache = new_cache();
+        cache = new_cache(t);
     }
     Py_XDECREF(caches);
     return (Cache *)(t->cache = cache);
 }
+
+PyObject *jit_cache(Transform *t) { return (PyObject *)cache_of(t); }
 
 /* ---- entries ---- */
 
@@ -126,10 +133,13 @@ static bool insert(Transform *t, Cache *c, Entry *e)
         c->entries = v;
         c->cap = cap;
     }
+    if (c->n && !(e->reason = explain_reason(t, c->entries[0], e))) return false;
     memmove(c->entries + 1, c->entries, sizeof *c->entries * (size_t)c->n);
     c->entries[0] = entry_retain(e);
+    c->traces++;
     if (++c->n <= t->max_traces) return true;
     Entry *old = c->entries[--c->n];
+    c->evicted++;
     const bool ok = warn_evicted(t, old, e);
     entry_release(old);
     return ok;
@@ -149,6 +159,7 @@ static PyObject *dispatch(Transform *t, const Call *c)
         entry_release(e);
         e = NULL;
     }
+    if (e) e->calls++;
     PyObject *out = e ? entry_run(e, leaves.v) : NULL;
     entry_release(e);
     leaves_free(&leaves);
@@ -221,6 +232,7 @@ static void dealloc(PyObject *o)
     Cache *c = (Cache *)o;
     for (Py_ssize_t i = 0; i < c->n; i++) entry_release(c->entries[i]);
     PyMem_Free(c->entries);
+    Py_XDECREF(c->label);
     PyObject_Free(o);
     Py_DECREF(core.Cache);
 }

@@ -17,10 +17,14 @@ static PyObject *shape_new(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObje
         return NULL;
     const int code = dtype_or(dtype, QB_F64);
     if (code < 0 || !shape_parse("ShapeDtype", shape, &t)) return NULL;
+    t.dtype = (uint8_t)code;
+    return lower_shape_new(&t);
+}
+
+PyObject *lower_shape_new(const qb_type *t)
+{
     ShapeDtype *s = PyObject_New(ShapeDtype, core.ShapeDtype);
-    if (!s) return NULL;
-    s->type = t;
-    s->type.dtype = (uint8_t)code;
+    if (s) s->type = *t;
     return (PyObject *)s;
 }
 
@@ -192,6 +196,17 @@ static PyMethodDef lowered_methods[] = {
      "compile()\n--\n\nA function for this signature; any other is a ValueError."},
     {0},
 };
+static PyObject *get_program(PyObject *o, void *Py_UNUSED(c))
+{
+    return program_new(((Program *)o)->entry->graph);
+}
+
+static PyGetSetDef lowered_getset[] = {
+    {"program", get_program, NULL, "the Program: inputs by their paths, outputs in order", NULL},
+    {"node_count", get_node_count, NULL, "nodes of the optimized program", NULL},
+    {"workspace", get_workspace, NULL, "bytes of working memory of one run", NULL},
+    {0},
+};
 static PyGetSetDef program_getset[] = {
     {"node_count", get_node_count, NULL, "nodes of the optimized program", NULL},
     {"workspace", get_workspace, NULL, "bytes of working memory of one run", NULL},
@@ -201,7 +216,7 @@ static PyType_Slot lowered_slots[] = {
     {Py_tp_dealloc, program_dealloc},
     {Py_tp_repr, program_repr},
     {Py_tp_methods, lowered_methods},
-    {Py_tp_getset, program_getset},
+    {Py_tp_getset, lowered_getset},
     {0},
 };
 static PyType_Slot compiled_slots[] = {

@@ -128,6 +128,29 @@ static PyObject *gradients(Vjp *v, Frame *f, const qb_value *grads)
     return out;
 }
 
+/* What the inputs of the traced function stand for, as values of f. */
+static bool capture_inputs(Vjp *v, Frame *f, qb_value *in)
+{
+    const int n = qb_graph_input_count(v->f->graph);
+    bool ok = true;
+    for (int i = 0; ok && i < n; i++) ok = frame_capture(f, v->outer, v->f->bound[i], &in[i]);
+    return ok;
+}
+
+static bool backward(Vjp *v, Frame *f, const qb_value *in, const qb_value *cts, qb_value *outs,
+                     qb_value *grads)
+{
+    qb_error err = {0};
+    const int n_in = qb_graph_input_count(v->f->graph);
+    bool *wanted = PyMem_Calloc((size_t)n_in + 1, sizeof *wanted);
+    if (!wanted) return PyErr_NoMemory(), false;
+    for (Py_ssize_t i = 0; i < v->d.leaves.n; i++)
+        if (v->d.input[i] >= 0) wanted[v->d.input[i]] = true;
+    const bool ok = qb_vjp(f->graph, v->f->graph, in, cts, wanted, outs, grads, &err);
+    PyMem_Free(wanted);
+    return ok || error_raise(&err);
+}
+
 static PyObject *pull_back(Vjp *v, PyObject *ct)
 {
     Frame *f = frame_top();
@@ -136,22 +159,14 @@ static PyObject *pull_back(Vjp *v, PyObject *ct)
                         "a VjpFunction made inside a trace is used after its trace has ended");
         return NULL;
     }
-    qb_error err = {0};
     const size_t n_in = (size_t)qb_graph_input_count(v->f->graph),
                  n_out = (size_t)qb_graph_output_count(v->f->graph);
     qb_value *in = PyMem_Calloc(2 * n_in + 2 * n_out + 1, sizeof *in);
-    bool *wanted = PyMem_Calloc(n_in + 1, sizeof *wanted);
+    if (!in) return PyErr_NoMemory();
     Leaves leaves = {0};
-    TreeDef *tree = NULL;
-    if (in && wanted)
-        tree = flatten_like(v->o.tree, ct, &leaves);
-    else
-        PyErr_NoMemory();
+    TreeDef *tree = flatten_like(v->o.tree, ct, &leaves);
     PyObject *out = NULL;
-    bool ok = tree && in && wanted;
-    for (size_t i = 0; ok && i < n_in; i++) ok = frame_capture(f, v->outer, v->f->bound[i], &in[i]);
-    for (Py_ssize_t i = 0; ok && i < v->d.leaves.n; i++)
-        if (v->d.input[i] >= 0) wanted[v->d.input[i]] = true;
+    bool ok = tree && capture_inputs(v, f, in);
     qb_value *grads = in + n_in, *cts = grads + n_in, *outs = cts + n_out;
     for (Py_ssize_t i = 0; ok && i < v->o.leaves.n; i++) {
         const int k = v->o.index[i];
@@ -159,14 +174,77 @@ static PyObject *pull_back(Vjp *v, PyObject *ct)
             k < 0 ? (qb_type){.dtype = QB_BOOL} : *qb_type_of(qb_graph_output_at(v->f->graph, k));
         if (type.dtype != QB_BOOL) ok = cotangent(f, leaves.v[i], &type, &cts[k]);
     }
-    if (ok && !qb_vjp(f->graph, v->f->graph, in, cts, wanted, outs, grads, &err))
-        ok = (error_raise(&err), false);
-    if (ok) out = gradients(v, f, grads);
+    if (ok && backward(v, f, in, cts, outs, grads)) out = gradients(v, f, grads);
     leaves_free(&leaves);
     Py_XDECREF(tree);
     PyMem_Free(in);
-    PyMem_Free(wanted);
     return out;
+}
+
+/* ---- one leaf at a time, for jacobian: leaves in, leaves out, None is a zero that is no node ---- */
+
+static bool forward(Vjp *v, Frame *f, const qb_value *in, const qb_value *tangents, qb_value *outs,
+                    qb_value *result)
+{
+    qb_error err = {0};
+    return qb_jvp(f->graph, v->f->graph, in, tangents, outs, result, &err) || error_raise(&err);
+}
+
+/* place[i]: number in `values` of leaf i, -1 for one that takes no part. */
+static bool lift_leaves(Frame *f, PyObject *const *args, const int *place, Py_ssize_t n,
+                        qb_value *values)
+{
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (place[i] >= 0 && args[i] != Py_None && !frame_lift(f, args[i], &values[place[i]]))
+            return false;
+    return true;
+}
+
+static PyObject *leaf_tuple(Frame *f, const int *place, Py_ssize_t n, const qb_value *values)
+{
+    PyObject *out = PyTuple_New(n);
+    for (Py_ssize_t i = 0; out && i < n; i++) {
+        const bool some = place[i] >= 0 && values[place[i]].graph &&
+                          qb_type_of(values[place[i]])->dtype != QB_BOOL;
+        PyObject *x = some ? tracer_new(f, values[place[i]]) : Py_NewRef(Py_None);
+        if (x)
+            PyTuple_SET_ITEM(out, i, x);
+        else
+            Py_CLEAR(out);
+    }
+    return out;
+}
+
+static PyObject *by_leaf(Vjp *v, PyObject *const *args, Py_ssize_t n, bool reverse)
+{
+    Frame *f = frame_top();
+    const int *from = reverse ? v->o.index : v->d.input, *to = reverse ? v->d.input : v->o.index;
+    const Py_ssize_t n_from = reverse ? v->o.leaves.n : v->d.leaves.n,
+                     n_to = reverse ? v->d.leaves.n : v->o.leaves.n;
+    if (!f || !v->f || n != n_from) {
+        PyErr_SetString(PyExc_TypeError, "one value per leaf, inside the trace");
+        return NULL;
+    }
+    const size_t n_in = (size_t)qb_graph_input_count(v->f->graph),
+                 n_out = (size_t)qb_graph_output_count(v->f->graph);
+    qb_value *in = PyMem_Calloc(2 * (n_in + n_out) + 1, sizeof *in);
+    if (!in) return PyErr_NoMemory();
+    qb_value *of_in = in + n_in, *outs = of_in + n_in, *of_out = outs + n_out;
+    bool ok = capture_inputs(v, f, in) && lift_leaves(f, args, from, n, reverse ? of_out : of_in) &&
+              (reverse ? backward : forward)(v, f, in, reverse ? of_out : of_in, outs,
+                                             reverse ? of_in : of_out);
+    PyObject *out = ok ? leaf_tuple(f, to, n_to, reverse ? of_in : of_out) : NULL;
+    PyMem_Free(in);
+    return out;
+}
+
+static PyObject *pull_leaves(PyObject *o, PyObject *const *args, Py_ssize_t n)
+{
+    return by_leaf((Vjp *)o, args, n, true);
+}
+static PyObject *push_leaves(PyObject *o, PyObject *const *args, Py_ssize_t n)
+{
+    return by_leaf((Vjp *)o, args, n, false);
 }
 
 PyObject *vjp_traced(PyObject *fun, bool has_aux, PyObject *primals, PyObject *ct)
@@ -295,6 +373,31 @@ static PyObject *repr(PyObject *o)
     return PyUnicode_FromFormat("VjpFunction(primals=%zd)", ((Vjp *)o)->n);
 }
 
+/* The primals, numbers that are differentiated as arrays. */
+static PyObject *get_primals(PyObject *o, void *Py_UNUSED(c))
+{
+    Vjp *v = (Vjp *)o;
+    Leaves leaves = {0};
+    bool ok = v->f;
+    for (Py_ssize_t i = 0; ok && i < v->d.leaves.n; i++) {
+        const int k = v->d.input[i];
+        PyObject *x = k < 0 ? Py_NewRef(v->d.leaves.v[i]) : tracer_new(v->outer, v->f->bound[k]);
+        ok = x && leaves_push(&leaves, x);
+    }
+    PyObject *out = ok ? tree_unflatten(v->d.tree, leaves.v) : NULL;
+    leaves_free(&leaves);
+    if (!v->f) PyErr_SetString(PyExc_AttributeError, "_primals is for use inside a trace");
+    return out;
+}
+
+static PyGetSetDef getset[] = {{"_primals", get_primals, NULL, NULL, NULL}, {0}};
+static PyMethodDef methods[] = {
+    {"_pull", (PyCFunction)(void (*)(void))pull_leaves, METH_FASTCALL,
+     "_pull(*cotangents)\n--\n\nCotangents of the primals' leaves from those of the output's."},
+    {"_push", (PyCFunction)(void (*)(void))push_leaves, METH_FASTCALL,
+     "_push(*tangents)\n--\n\nTangents of the output's leaves from those of the primals'."},
+    {0},
+};
 static PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Vjp, vectorcall), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(Vjp, weakrefs), READONLY, NULL},
@@ -308,7 +411,9 @@ static PyType_Slot slots[] = {
     {Py_tp_traverse, traverse},
     {Py_tp_clear, clear},
     {Py_tp_dealloc, dealloc},
+    {Py_tp_methods, methods},
     {Py_tp_members, members},
+    {Py_tp_getset, getset},
     {0},
 };
 static PyType_Spec spec = {"quabla.VjpFunction", sizeof(Vjp), 0,

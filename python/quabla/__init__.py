@@ -6,9 +6,12 @@ any order. `qb.optim` trains, `qb.random` draws keyed random numbers, `qb.tree` 
 
 import abc as _abc
 
-from . import _core, optim, random
 from ._control import cond, fori_loop, scan, switch, while_loop
+from . import _core, optim, random, tree
+from ._compiler import Compiler
 from ._core import (
+    Executable,
+    Program,
     QuablaError,
     RetraceLimitError,
     RetraceWarning,
@@ -22,8 +25,9 @@ from ._core import (
     dtype,
     float32,
     float64,
-    tree,
 )
+from ._explain import explain
+from ._transforms import hessian, jacobian
 
 # Functions of the extension. Those named as Python's builtins are attributes and stay out of __all__.
 _FUNCTIONS = [
@@ -143,6 +147,9 @@ def devices():
 __all__ = [
     *_FUNCTIONS,
     "Array",
+    "Compiler",
+    "Executable",
+    "Program",
     "QuablaError",
     "RetraceLimitError",
     "RetraceWarning",
@@ -156,10 +163,13 @@ __all__ = [
     "cond",
     "dtype",
     "devices",
+    "explain",
     "float32",
     "float64",
     "fori_loop",
     "get_num_threads",
+    "hessian",
+    "jacobian",
     "optim",
     "random",
     "scan",

@@ -151,6 +151,8 @@ Val apply_broadcast(Val x, int rank, const int64_t *dims);   /* NumPy's broadcas
 /* ---- print.c, parse.c, check.c ---- */
 void print_graph(Text *t, const Graph *g);   /* the graph's own form, ends in `return %4`; parses back to the same graph */
 void print_plan_text(Text *t, const Graph *g); /* as_text(): the seed's form, ends in `outputs: [[]]` */
+void print_listing(Text *t, const Graph *g);   /* its lines without that one, joined by newlines */
+bool stablehlo_print(Text *t, const Graph *g, qb_error *err); /* a StableHLO module; QB_EUNSUPPORTED names an op it has no word for */
 Graph *parse_graph(const char *text, qb_error *err);
 bool check_graph(const Graph *g, qb_error *err);
 

@@ -394,7 +394,7 @@ static void line(Plan *p, Text *t, const Node *n)
     end(t, &p->g->types[n->first]);
 }
 
-void print_plan_text(Text *t, const Graph *g)
+void print_listing(Text *t, const Graph *g)
 {
     Arena arena = {0};
     Plan p = {.g = g};
@@ -416,6 +416,15 @@ void print_plan_text(Text *t, const Graph *g)
         const Node *n = &g->nodes[i];
         if (p.live[i] && n->op != OP_input && !hidden(&p, n)) line(&p, t, n);
     }
+    if (!t->failed && t->used && t->data[t->used - 1] == '\n') t->data[--t->used] = 0;
+    hash_free(&p.splats);
+    arena_free(&arena);
+}
+
+void print_plan_text(Text *t, const Graph *g)
+{
+    print_listing(t, g);
+    if (t->used) text_add(t, "\n");
     text_add(t, "outputs: [");
     for (uint32_t i = 0; i < g->n_outputs; i++) {
         const Type *type = &g->types[g->outputs[i]];
@@ -423,6 +432,4 @@ void print_plan_text(Text *t, const Graph *g)
         list_out(t, type->dims, type->rank);
     }
     text_add(t, "]\n");
-    hash_free(&p.splats);
-    arena_free(&arena);
 }

@@ -1,6 +1,7 @@
 """Pytrees: dicts by sorted keys, lists, tuples, NamedTuples, None and registered classes."""
 
 import collections
+import dataclasses
 from typing import NamedTuple
 
 import pytest
@@ -19,7 +20,7 @@ class Pair:
         self.x, self.y, self.tag = x, y, tag
 
 
-qb._core._register(Pair, lambda p: ((p.x, p.y), p.tag), lambda tag, c: Pair(*c, tag))
+tree.register(Pair, lambda p: ((p.x, p.y), p.tag), lambda tag, c: Pair(*c, tag))
 
 
 class Named:
@@ -27,7 +28,7 @@ class Named:
         self.w, self.aux = w, aux
 
 
-qb._core._register(Named, lambda p: ((p.w,), (p.aux,)), lambda aux, c: Named(*c, *aux), ("w",))
+tree.register_dataclass(Named, ("w",), ("aux",))
 
 TREES = [1, None, (), [], {}, (1, [2, {"b": 3, "a": (4, None)}]), P(1, [2, 3]), {2: 1, 1: [P({}, 5)]}, [[[1]], ((2,),)]]
 
@@ -107,9 +108,9 @@ def test_subclasses_and_unknown_classes_are_leaves():
 
 def test_a_class_is_registered_once():
     with pytest.raises(ValueError, match="already"):
-        qb._core._register(Pair, lambda p: ((), None), lambda a, c: None)
+        tree.register(Pair, lambda p: ((), None), lambda a, c: None)
     with pytest.raises(ValueError, match="already"):
-        qb._core._register(dict, lambda p: ((), None), lambda a, c: None)
+        tree.register(dict, lambda p: ((), None), lambda a, c: None)
 
 
 def test_registered_classes_pass_through_transforms():
@@ -128,3 +129,92 @@ def test_wrong_leaf_counts_and_endless_trees():
     loop.append(loop)
     with pytest.raises(ValueError, match="contains itself"):
         tree.flatten(loop)
+
+
+def test_registered_dataclasses():
+    @tree.register_dataclass(meta_fields=("order",))
+    @dataclasses.dataclass(frozen=True)
+    class Model:
+        w: object
+        b: object = 0.0
+        order: int = 1
+        made: list = dataclasses.field(default_factory=list, init=False, compare=False)
+
+    m = Model(qb.array([1.0, 2.0]), qb.array(5.0), 3)
+    assert repr(tree.structure(m)) == "TreeDef(Model(w=*, b=*, aux=(3,)))"
+    assert [path for path, _ in tree.flatten_with_path(m)[0]] == [("w",), ("b",)]
+    n = 0
+
+    def f(m):
+        nonlocal n
+        n += 1
+        return qb.sum(m.w**m.order) + m.b
+
+    g = qb.grad(f)(m)
+    assert (type(g), g.w.tolist(), g.b.item(), g.order) == (Model, [3.0, 12.0], 1.0, 3)
+    qb.grad(f)(Model(qb.array([3.0, 2.0]), qb.array(5.0), 3))
+    assert n == 1
+    assert qb.grad(f)(Model(m.w, m.b, 2)).w.tolist() == [2.0, 4.0]
+    assert n == 2  # meta fields are part of every cache key
+    assert qb.vmap(lambda m: m.w * m.order, in_axes=(Model(0, None, 3),))(m).tolist() == [3.0, 6.0]
+    with pytest.raises(ValueError, match="'b' has"):
+        qb.vmap(lambda m: m.w)(Model(qb.ones((2,)), qb.ones((3,)), 3))
+    out = qb.jit(lambda m: Model(m.w * 2, None, "text"))(m)
+    assert (out.w.tolist(), out.b, out.order) == ([2.0, 4.0], None, "text")
+
+
+def test_a_dataclass_with_two_fields_and_no_meta_prints_no_aux():
+    @tree.register_dataclass
+    @dataclasses.dataclass
+    class Point:
+        x: object
+        y: object
+
+    assert repr(tree.structure([Point(1, {"a": 2})])) == "TreeDef([Point(x=*, y={'a': *})])"
+
+
+def test_what_cannot_be_registered():
+    @dataclasses.dataclass
+    class D:
+        a: object
+        b: object
+        c: object = dataclasses.field(default=1, init=False)
+
+    class Plain:
+        pass
+
+    for args, kind, match in [
+        ((D, ("a",)), ValueError, "'b' of D is in neither"),
+        ((D, ("a", "b", "z")), ValueError, "no field 'z'"),
+        ((D, None, ("c",)), ValueError, "no field 'c'"),
+        ((D, ("a", "b"), ("b",)), ValueError, "twice"),
+        ((Plain,), TypeError, "Plain is no dataclass"),
+        ((D, (1, "b")), TypeError, "names of fields"),
+        ((3,), TypeError, "takes a class"),
+    ]:
+        with pytest.raises(kind, match=match):
+            tree.register_dataclass(*args)
+    tree.register_dataclass(D, ("a", "b"))
+    with pytest.raises(ValueError, match="already"):
+        tree.register_dataclass(D)
+    with pytest.raises(TypeError, match="a class and two functions"):
+        tree.register(D(1, 2), lambda x: ((), None), lambda a, c: None)
+
+
+def test_the_functions_of_a_registered_class_are_checked():
+    class Bad:
+        pass
+
+    tree.register(Bad, lambda b: 3, lambda aux, c: Bad())
+    with pytest.raises(TypeError, match=r"must return \(children, aux\)"):
+        tree.flatten(Bad())
+
+    class Raises:
+        pass
+
+    def no(*_):
+        raise KeyError("mine")
+
+    tree.register(Raises, no, no)
+    with pytest.raises(KeyError, match="mine"):
+        qb.jit(lambda x: x)(Raises())
