@@ -152,6 +152,19 @@ QB_API bool qb_scan(qb_graph *g, const qb_graph *body, int64_t length, bool reve
 QB_API bool qb_while(qb_graph *g, const qb_graph *test, const qb_graph *body, int64_t max_steps, int carries, const qb_value *x, int n,
                      qb_value *outs, qb_error *err);
 
+/* Functions with a derivative of their own. Bodies are frozen graphs; `value` takes the operands x and gives floating results, one outs each.
+   A plan computes the value; transforms splice the rules. name is for messages. */
+/* Reverse mode computes the value again in place of keeping what it needs of it. */
+QB_API bool qb_checkpoint(qb_graph *g, const qb_graph *value, const qb_value *x, int n, qb_value *outs, qb_error *err);
+/* rule: of the operands and a tangent for each floating one, the results and their tangents, linear in the tangents. */
+QB_API bool qb_custom_jvp(qb_graph *g, const char *name, const qb_graph *value, const qb_graph *rule, const qb_value *x, int n,
+                          qb_value *outs, qb_error *err);
+/* forward: of the operands, the results and then residuals. backward: of the residuals and a cotangent for each result, a cotangent
+   for each floating operand. Such a function has no forward mode: qb_forward_mode tells. */
+QB_API bool qb_custom_vjp(qb_graph *g, const char *name, const qb_graph *value, const qb_graph *forward, const qb_graph *backward,
+                          const qb_value *x, int n, qb_value *outs, qb_error *err);
+QB_API bool qb_forward_mode(const qb_graph *g); /* may qb_jvp be asked? False where a custom_vjp is in the program */
+
 QB_API char *qb_graph_text(const qb_graph *g, qb_error *err); /* the graph's own text; parses back. qb_free it */
 QB_API char *qb_graph_listing(const qb_graph *g, qb_error *err); /* one line a node, for people; no final newline. qb_free it */
 QB_API char *qb_graph_stablehlo(const qb_graph *g, qb_error *err); /* a StableHLO module; QB_EUNSUPPORTED with err->op. qb_free it */

@@ -234,6 +234,40 @@ bool qb_while(qb_graph *g, const qb_graph *test, const qb_graph *body, int64_t m
     return settle(g, err);
 }
 
+static bool custom_node(Graph *g, Op op, const char *name, Graph *const *bodies, const Val *x, int n, Val *outs, qb_error *err)
+{
+    if (!usable(g, err) || !owned(g, x, n, false, "operand", err)) return false;
+    for (Graph *const *b = bodies; *b; b++)
+        if (!frozen(*b, err)) return false;
+    custom_emit(g, op, name, x, n, bodies, outs);
+    return settle(g, err);
+}
+
+#define UNCONST(g) ((Graph *)(uintptr_t)(g))
+
+bool qb_checkpoint(qb_graph *g, const qb_graph *value, const qb_value *x, int n, qb_value *outs, qb_error *err)
+{
+    return custom_node(g, OP_checkpoint, NULL, (Graph *[]){UNCONST(value), NULL}, x, n, outs, err);
+}
+
+bool qb_custom_jvp(qb_graph *g, const char *name, const qb_graph *value, const qb_graph *rule, const qb_value *x, int n,
+                   qb_value *outs, qb_error *err)
+{
+    if (!custom_node(g, OP_custom_jvp, name, (Graph *[]){UNCONST(value), UNCONST(rule), NULL}, x, n, outs, err)) return false;
+    if (custom_linear(g, rule, n)) return true;
+    if (settle(g, err)) error_set(err, QB_EVALUE, "custom_jvp of '%s': the tangents that the rule returns are not linear in those it gets", name ? name : "?");
+    return false;
+}
+
+bool qb_custom_vjp(qb_graph *g, const char *name, const qb_graph *value, const qb_graph *forward, const qb_graph *backward,
+                   const qb_value *x, int n, qb_value *outs, qb_error *err)
+{
+    return custom_node(g, OP_custom_vjp, name, (Graph *[]){UNCONST(value), UNCONST(forward), UNCONST(backward), NULL}, x, n, outs, err);
+}
+#undef UNCONST
+
+bool qb_forward_mode(const qb_graph *g) { return custom_forward_mode(g); }
+
 char *qb_graph_text(const qb_graph *g, qb_error *err)
 {
     Text t = {0};
@@ -251,7 +285,10 @@ char *qb_graph_listing(const qb_graph *g, qb_error *err)
 char *qb_graph_stablehlo(const qb_graph *g, qb_error *err)
 {
     Text t = {0};
-    if (stablehlo_print(&t, g, err)) return text_take(&t, err);
+    Graph *plain = expand_run(g, err);
+    bool ok = plain && stablehlo_print(&t, plain, err);
+    graph_release(plain);
+    if (ok) return text_take(&t, err);
     mem_free(t.data);
     return NULL;
 }

@@ -388,6 +388,9 @@ PyObject *lower_make(Transform *t, PyObject *const *args, Py_ssize_t n, PyObject
 /* ---- region.c: bodies of cond, scan and while; Ctrl-C in a long run ---- */
 bool region_init(PyObject *m);
 
+/* ---- custom.c: functions with rules of their own, inside a trace ---- */
+bool custom_init(PyObject *m);
+
 /* ---- program.c: the compiler facade: Program, Executable ---- */
 bool program_init(PyObject *m);
 PyObject *program_new(qb_graph *g); /* of a frozen graph */

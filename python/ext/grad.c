@@ -120,7 +120,8 @@ static bool differentiate(Grad *g, int n_explicit)
         ok && g->out.index[0] < 0; /* the value does not depend on the arguments */
     if (ok && constant) {
         ok = qb_inline(dst, f->graph, f->bound, g->outs, &err) || error_raise(&err);
-    } else if (ok && n_explicit == 1 && !qb_graph_input_type(f->graph, 0)->rank) {
+    } else if (ok && n_explicit == 1 && !qb_graph_input_type(f->graph, 0)->rank &&
+               qb_forward_mode(f->graph)) {
         ok = stage_zeros(g->outer, qb_graph_input_type(f->graph, 0), 1, &seed[0]) &&
              (qb_jvp(dst, f->graph, f->bound, seed, g->outs, tangent, &err) || error_raise(&err));
         g->grads[0] = tangent[g->out.index[0]];

@@ -390,7 +390,16 @@ static PyObject *get_primals(PyObject *o, void *Py_UNUSED(c))
     return out;
 }
 
-static PyGetSetDef getset[] = {{"_primals", get_primals, NULL, NULL, NULL}, {0}};
+/* May _push be asked? Not where a function inside has a reverse rule only. */
+static PyObject *get_can_push(PyObject *o, void *Py_UNUSED(c))
+{
+    const Vjp *v = (Vjp *)o;
+    return PyBool_FromLong(v->f && qb_forward_mode(v->f->graph));
+}
+
+static PyGetSetDef getset[] = {{"_primals", get_primals, NULL, NULL, NULL},
+                               {"_can_push", get_can_push, NULL, NULL, NULL},
+                               {0}};
 static PyMethodDef methods[] = {
     {"_pull", (PyCFunction)(void (*)(void))pull_leaves, METH_FASTCALL,
      "_pull(*cotangents)\n--\n\nCotangents of the primals' leaves from those of the output's."},

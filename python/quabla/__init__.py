@@ -6,9 +6,9 @@ any order. `qb.optim` trains, `qb.random` draws keyed random numbers, `qb.tree` 
 
 import abc as _abc
 
-from ._control import cond, fori_loop, scan, switch, while_loop
 from . import _core, optim, random, tree
 from ._compiler import Compiler
+from ._control import cond, fori_loop, scan, switch, while_loop
 from ._core import (
     Executable,
     Program,
@@ -26,6 +26,7 @@ from ._core import (
     float32,
     float64,
 )
+from ._custom import checkpoint, custom_jvp, custom_vjp, remat
 from ._explain import explain
 from ._transforms import hessian, jacobian
 
@@ -160,8 +161,11 @@ __all__ = [
     "UnsupportedOperationError",
     "__version__",
     "bool_",
+    "checkpoint",
     "cond",
     "dtype",
+    "custom_jvp",
+    "custom_vjp",
     "devices",
     "explain",
     "float32",
@@ -172,6 +176,7 @@ __all__ = [
     "jacobian",
     "optim",
     "random",
+    "remat",
     "scan",
     "set_num_threads",
     "switch",

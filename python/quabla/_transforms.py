@@ -43,7 +43,7 @@ def _blocks(outs, ins, pull):
     table = [[None] * len(ins) for _ in outs]
     n_out = sum(_size(y.shape) for y in outs if _floating(y))
     n_in = sum(_size(x.shape) for x, d in zip(ins, diff) if d)
-    if n_out < n_in:
+    if n_out < n_in or not pull._can_push:
         for i, y in enumerate(outs):
             if _floating(y):
                 table[i] = list(_along(pull._pull, y, len(outs), i, 0))

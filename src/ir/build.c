@@ -87,6 +87,12 @@ Val gcast_like(Val x, Val like)
     return emit1(OP_cast, x, &(Attr){.i = to->dtype, .start = to->weak});
 }
 
+Val gafter(Val x, Val y)
+{
+    if (val_none(x) || val_none(y) || const_node(x) || const_node(y)) return x;
+    return graph_emit(x.graph, OP_after, (Val[]){x, y}, 2, NULL);
+}
+
 Val gstop_gradient(Val x) { return emit1(OP_stop_gradient, x, NULL); }
 
 Val gwhere(Val mask, Val a, Val b)

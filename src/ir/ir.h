@@ -83,7 +83,8 @@ extern const OpRow op_table[OP_COUNT];
 int op_find(const char *name);                 /* -1 */
 bool op_commutes(int op);                      /* same bits with operands exchanged */
 bool op_elementwise(int op);                   /* UNARY and BINARY rows, powi, cast, stop_gradient, where */
-int op_bodies(int op);                         /* graphs that a node of this op holds: 0 but for cond, scan and while */
+int op_bodies(int op);                         /* graphs that a node of this op holds; most hold none */
+bool op_custom(int op);                        /* checkpoint, custom_jvp, custom_vjp: the value is that of the first body */
 
 /* ---- type.c ---- */
 Type type_make(int dtype, int rank, const int64_t *dims);

@@ -29,7 +29,14 @@ bool op_elementwise(int op)
            op == OP_stop_gradient || op == OP_where;
 }
 
-int op_bodies(int op) { return op == OP_cond || op == OP_while ? 2 : op == OP_scan; }
+int op_bodies(int op)
+{
+    static const uint8_t bodies[OP_COUNT] = {[OP_cond] = 2,       [OP_scan] = 1,       [OP_while] = 2,
+                                             [OP_checkpoint] = 1, [OP_custom_jvp] = 2, [OP_custom_vjp] = 3};
+    return op >= 0 && op < OP_COUNT ? bodies[op] : 0;
+}
+
+bool op_custom(int op) { return op == OP_checkpoint || op == OP_custom_jvp || op == OP_custom_vjp; }
 
 /* Ops whose operands may be exchanged: x and y give the same bits as y and x. (Where both are NaN the payload is whichever
    the machine keeps; compilers exchange operands of + and * as well.) */

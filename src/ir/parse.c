@@ -21,7 +21,7 @@ enum {
     MAX_NAME = 1024,
     MAX_RESULTS = UINT16_MAX,
     MAX_DEPTH = 64,
-    MAX_BODIES = 2
+    MAX_BODIES = 3
 };
 
 typedef struct {

@@ -275,6 +275,9 @@ static void region_line(Plan *p, Text *t, const Node *n)
         text_add(t, "%%%u, ", (unsigned)shown(p, n->x[0]));
         group(p, t, "captures", n->x + 1, n->n - 1, true);
         text_add(t, "true_nodes=%u, false_nodes=%u) : ", ops_of(n->sub[0]), ops_of(n->sub[1]));
+    } else if (op_custom(n->op)) {
+        for (uint32_t k = 0; k < n->n; k++) text_add(t, "%%%u, ", (unsigned)shown(p, n->x[k]));
+        text_add(t, "body_nodes=%u) : ", ops_of(n->sub[0]));
     } else {
         int64_t xs = n->op == OP_scan ? a->step : 0, used = a->i + xs;
         group(p, t, "carry", n->x, a->i, false);

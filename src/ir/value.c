@@ -244,7 +244,7 @@ static bool constant(const Job *j)
 
 typedef bool Family(const Job *j);
 static Family *const families[OP_COUNT] = {
-    [OP_constant] = constant, [OP_broadcast] = gather, [OP_reshape] = gather,
+    [OP_constant] = constant, [OP_broadcast] = gather, [OP_reshape] = gather, [OP_after] = gather,
     [OP_transpose] = gather,  [OP_slice] = gather,     [OP_pad_slice] = scatter,
     [OP_concat] = scatter,    [OP_sum] = reduce,       [OP_mean] = reduce,
     [OP_max] = reduce,        [OP_min] = reduce,       [OP_matmul] = matmul,

@@ -81,6 +81,7 @@ static bool loop(Region *r)
 bool value_region(const Graph *g, const Node *n, const void *const *x, void *const *out,
                   qb_error *err)
 {
+    if (op_custom(n->op)) return value_run(n->sub[0], x, out, err);
     if (n->op == OP_cond)
         return value_run(n->sub[*(const unsigned char *)x[0] ? 0 : 1], x + 1, out, err);
     Arena arena = {0};

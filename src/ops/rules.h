@@ -26,6 +26,11 @@ Graph *region_rebind(Graph *g, const Graph *body, const int *slot, const Val *x,
 Type region_slice(const Type *t);                            /* of an array's elements along axis 0 */
 Type region_stack(const Type *t, int64_t length);            /* with a new first axis */
 
+/* ---- custom.c: functions with a rule of their own ---- */
+bool custom_emit(Graph *g, Op op, const char *name, const Val *x, int n, Graph *const *bodies, Val *z);
+bool custom_linear(Graph *g, const Graph *rule, int operands); /* is a custom_jvp rule linear in what follows the operands? */
+bool custom_forward_mode(const Graph *g);                      /* false where a custom_vjp is on the way */
+
 /* ---- body.c: a body under construction, and the operands that its inputs stand for ---- */
 typedef struct {
     Graph *g, *body;       /* where the region goes; the body. A failure in one is a failure of the other */

@@ -79,6 +79,18 @@ static void pin(Draft *d, Id x, Readers *readers)
         d->stored[view_base(d, x)] = true;
 }
 
+/* `after(x, y)`: what reads it does so when y is in memory. Only its depth knows, and the order of the steps follows that. */
+static void lift_floor(Draft *d, const Node *n)
+{
+    int32_t floor = d->floor[n->x[0]];
+    if (n->op == OP_after) {
+        int ready = depth_ready(d, view_base(d, n->x[1]));
+        if (ready > floor) floor = ready;
+        if (floor < d->late) d->late = floor;
+    }
+    d->floor[n->first] = floor;
+}
+
 static int depth_of(Draft *d, const Node *n, Readers *readers)
 {
     int depth = 0;
@@ -87,6 +99,7 @@ static int depth_of(Draft *d, const Node *n, Readers *readers)
         Id x = n->x[k], s = inside(d, n, x), base = view_base(d, x);
         int ready = s != NO_ID ? d->depth[s] : joins ? depth_part(d, n, x) : depth_ready(d, base);
         if (d->made[n->first] == MADE_LOOP && loop_copies(d, x)) ready++;
+        if (d->floor[x] > ready) ready = d->floor[x];
         if (ready > depth) depth = ready;
         if (joins && !d->place[base])
             pin(d, x, readers);
@@ -100,9 +113,11 @@ static bool set_depths(Draft *d, Readers *readers)
 {
     const Graph *g = d->g;
     d->depth = plan_alloc(d, g->n_values, sizeof *d->depth);
+    d->floor = plan_alloc(d, g->n_values, sizeof *d->floor);
     d->stored = plan_alloc(d, g->n_values, sizeof *d->stored);
     d->again = plan_alloc(d, g->n_values, sizeof *d->again);
-    if (!d->depth || !d->stored || !d->again) return false;
+    d->late = INT32_MAX;
+    if (!d->depth || !d->floor || !d->stored || !d->again) return false;
     for (uint32_t i = 0; i < g->n_outputs; i++) {
         Id base;
         if (view_whole(d, g->outputs[i], &base) && d->slot[base] == (int32_t)(g->n_inputs + i))
@@ -112,6 +127,7 @@ static bool set_depths(Draft *d, Readers *readers)
     }
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         const Node *n = &g->nodes[i];
+        if (d->made[n->first] == MADE_VIEW) lift_floor(d, n);
         if (d->made[n->first] <= MADE_VIEW) continue;
         int depth = depth_of(d, n, readers);
         for (Id r = n->first; r < n->first + n->results; r++) d->depth[r] = depth;

@@ -1,10 +1,12 @@
 /* order.c: the order in which jobs run. Among the jobs whose operands are there, the one that
    frees most memory (less what it newly needs) runs next: results are consumed while they are in
    cache, and the workspace stays small. Ties go to the smaller depth, then to the earlier job,
-   so the order is a function of the program. */
+   so the order is a function of the program. Where a checkpoint computes something again, which
+   must not happen early whatever it frees, depth comes first. */
 #include "plan/plan.h"
 
 typedef struct {
+    int32_t late; /* 0, or the depth of a job that is not to run before those of smaller depths */
     int64_t score;
     int32_t depth, job;
 } Entry;
@@ -32,6 +34,7 @@ static bool idle(const Job *j)
 
 static bool before(const Entry *a, const Entry *b)
 {
+    if (a->late != b->late) return a->late < b->late;
     if (a->score != b->score) return a->score > b->score;
     if (a->depth != b->depth) return a->depth < b->depth;
     return a->job < b->job;
@@ -83,7 +86,10 @@ static bool offer(Order *o, int32_t job)
 {
     const Job *j = o->d->jobs[job];
     if (o->waits[job] > 0 || o->done[job] || j->fill || idle(j)) return true;
-    return push(o, (Entry){.score = score(o, j), .depth = j->depth, .job = job});
+    return push(o, (Entry){.late = j->depth >= o->d->late ? j->depth : 0,
+                           .score = score(o, j),
+                           .depth = j->depth,
+                           .job = job});
 }
 
 /* One reader fewer; when one is left it would free the slot, which makes it more attractive. */

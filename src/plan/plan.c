@@ -1,5 +1,6 @@
 /* plan.c: from a graph to a plan. compile() below is the pipeline; read it aloud.
 
+     expand          expand.c  functions with rules of their own become their values
      simplify, dce   graph -> graph
      absorb          view.c    which values are views, and the strides
      place           place.c   which values are made in the memory of an output or a concat
@@ -145,7 +146,9 @@ static void drop_parts(qb_plan *p)
 
 static Graph *optimize(const Graph *g, qb_error *err)
 {
-    Graph *simple = simplify_run(g, err);
+    Graph *plain = expand_run(g, err);
+    Graph *simple = plain ? simplify_run(plain, err) : NULL;
+    graph_release(plain);
     if (!simple) return NULL;
     dump_graph("simplify", simple);
     Graph *live = dce_run(simple, err);

@@ -147,6 +147,7 @@ typedef Val RewriteNode(Graph *to, const Graph *from, const Node *n, const Val *
 Graph *dce_run(const Graph *g, qb_error *err);
 Val dce_copy(Graph *to, const Graph *from, const Node *n, const Val *map);
 Graph *dce_rewrite(const Graph *g, RewriteNode *rewrite, qb_error *err); /* all inputs, and every node that an output needs */
+Graph *expand_run(const Graph *g, qb_error *err);   /* custom nodes become their value; g itself where there are none */
 Graph *simplify_run(const Graph *g, qb_error *err);
 
 /* ---- trim.c: what of a region somebody needs ---- */
@@ -192,7 +193,9 @@ typedef struct {
     uint32_t *uses;      /* place.c: operands and outputs that name the value */
     Place **place;       /* place.c: NULL: memory of its own, row-major */
     int32_t *slot;       /* memory.c: -1 until somebody needs its memory */
-    int32_t *depth;      /* depth.c, as the next three */
+    int32_t *depth;      /* depth.c, as the next five */
+    int32_t *floor;      /* per view: the least depth of what reads it, where `after` is on the way */
+    int32_t late;        /* from this depth on steps run in the order of their depths: the least floor there is; else INT32_MAX */
     Id *same;            /* the elementwise value that this one is, but for dims of length 1; else NO_ID */
     bool *stored;        /* somebody reads it from memory; region.c adds to it */
     bool *again;         /* cheap to compute again from what is in memory anyway */

@@ -97,6 +97,7 @@ static bool step_through(const Draft *d, const Node *n, const View *x, View *out
         for (int i = 0; i < to->rank; i++)
             if (from->dims[i] == 1) out->stride[i] = 0;
         return true;
+    case OP_after: return true;
     case OP_transpose:
         for (int i = 0; i < to->rank; i++) out->stride[i] = x->stride[n->attr->list[i]];
         return true;
@@ -136,6 +137,7 @@ static int made_by(const Graph *g, const Node *n)
     case OP_broadcast:
     case OP_reshape:
     case OP_transpose:
+    case OP_after:
     case OP_slice: return MADE_VIEW;
     case OP_sum:
     case OP_mean:

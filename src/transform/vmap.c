@@ -28,14 +28,14 @@ static bool fits(Graph *g, const Graph *src, const Node *n)
                 op_table[n->op].name, rank, QB_MAX_RANK);
 }
 
-/* out: which results are mapped; all of them, but for region ops. */
+/* out: which results are mapped; all of them, unless the rule says so for each. */
 static void map_node(Walk *w, const Node *n, const bool *mapped, int64_t size, bool *out)
 {
     Graph *g = w->dst;
     const Rules *r = op_rules[n->op];
     Val *z = &w->map[n->first];
     if (!fits(g, w->src, n)) return;
-    if (n->sub) {
+    if (r && r->vmap_some) {
         r->vmap_some(g, n, w->x, mapped, size, z, out);
         return;
     }

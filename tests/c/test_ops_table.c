@@ -374,6 +374,7 @@ BUILD(max_last, greduce(OP_max, x[0], AXES(1)))
 BUILD(max_two, greduce(OP_max, x[0], AXES(0, 2)))
 BUILD(min_first, greduce(OP_min, x[0], AXES(0)))
 BUILD(product, gmatmul(x[0], x[1]))
+BUILD(after_1, gmul(gafter(x[0], gsin(x[1])), x[1]))
 BUILD(squared_bools, gwhere(ggreater(x[0], gzeros(x[0])), gpowi(x[0], 2), gneg(x[0])))
 BUILD(layer, gtanh(gadd(gmatmul(x[0], x[1]), gexpand(x[2], gmatmul(x[0], x[1])))))
 #undef BUILD
@@ -419,6 +420,7 @@ const Case cases[] = {
         {OP_matmul, "matmul of a batch", -1, 1, product, 2, {F(2, 3, 4), F(2, 4, 2)}},
         {OP_matmul, "matmul of two batch axes", -1, 1, product, 2, {F(2, 3, 2, 4), F(2, 3, 4, 5)}},
         {OP_matmul, "matmul with a vector", -1, 1, product, 2, {F(1, 4), F(4, 1)}},
+        {OP_after, "after", -1, 1, after_1, 2, {F(3), F(3)}},
         {OP_matmul, "a layer", -1, 1, layer, 3, {F(3, 2), F(2, 4), F(4)}},
     };
     /* clang-format on */

@@ -1,5 +1,5 @@
-/* test_region.c: cond, scan and while against the same programs without them: loops unrolled,
-   branches selected.
+/* test_region.c: cond, scan, while and functions with rules of their own against the same programs without them: loops unrolled,
+   branches selected, functions inlined.
 
    Programs are drawn: a region whose body holds arithmetic and smaller regions, three deep. Each is
    built twice from one seed, with region nodes and without, then both go through the same drawn
@@ -14,7 +14,8 @@
 
 typedef struct {
     uint64_t state;
-    bool flat; /* without region nodes */
+    bool flat;    /* without region nodes */
+    bool reverse; /* with custom_vjp nodes, which have no forward mode */
 } Draw;
 
 static int below(Draw *d, int n)
@@ -165,20 +166,81 @@ static void a_while(Draw *d, Pool *p, int depth)
     graph_release(body);
 }
 
+/* A rule that says what the body itself would: (x, t) -> (z, tz). */
+static Graph *jvp_rule(const Graph *body)
+{
+    Graph *g = start();
+    Val x[8], t[8], z[4], tz[4];
+    for (uint32_t k = 0; k < body->n_inputs; k++) x[k] = input_of(g, NULL, pair());
+    for (uint32_t k = 0; k < body->n_inputs; k++) t[k] = input_of(g, NULL, pair());
+    jvp_run(g, body, x, t, z, tz);
+    for (uint32_t r = 0; r < body->n_outputs; r++) graph_output(g, z[r]);
+    for (uint32_t r = 0; r < body->n_outputs; r++)
+        graph_output(g, val_none(tz[r]) ? gzeros(z[r]) : tz[r]);
+    return finish(g);
+}
+
+/* Residuals: the operands, and one value more. */
+static Graph *forward_rule(const Graph *body)
+{
+    Graph *g = start();
+    Val x[8], z[4];
+    for (uint32_t k = 0; k < body->n_inputs; k++) x[k] = input_of(g, NULL, pair());
+    inline_run(g, body, x, z);
+    for (uint32_t r = 0; r < body->n_outputs; r++) graph_output(g, z[r]);
+    for (uint32_t k = 0; k < body->n_inputs; k++) graph_output(g, x[k]);
+    graph_output(g, gsin(x[0]));
+    return finish(g);
+}
+
+static Graph *backward_rule(const Graph *body)
+{
+    Graph *g = start();
+    Val x[8], ct[4], z[4], grads[8];
+    for (uint32_t k = 0; k < body->n_inputs; k++) x[k] = input_of(g, NULL, pair());
+    input_of(g, NULL, pair());
+    for (uint32_t r = 0; r < body->n_outputs; r++) ct[r] = input_of(g, NULL, pair());
+    vjp_run(g, body, x, ct, NULL, z, grads);
+    for (uint32_t k = 0; k < body->n_inputs; k++)
+        graph_output(g, val_none(grads[k]) ? gzeros(x[k]) : grads[k]);
+    return finish(g);
+}
+
+static void a_custom(Draw *d, Pool *p, int depth, Op op)
+{
+    Graph *g = p->v[0].graph;
+    int outs = 1 + below(d, 2);
+    Val x[3], z[2];
+    for (int i = 0; i < 3; i++) x[i] = any_of(d, p);
+    Graph *body = body_of(d, 3, outs, depth - 1, false), *rules[4] = {body, NULL};
+    if (op == OP_custom_jvp) rules[1] = jvp_rule(body);
+    if (op == OP_custom_vjp) rules[1] = forward_rule(body), rules[2] = backward_rule(body);
+    if (op == OP_custom_jvp) CHECK(custom_linear(g, rules[1], 3));
+    if (!d->flat)
+        custom_emit(g, op, "drawn", x, 3, rules, z);
+    else
+        inline_run(g, body, x, z);
+    for (int i = 0; i < outs && !graph_failed(g); i++) add_to(p, z[i]);
+    for (int i = 0; i < 3; i++) graph_release(rules[i]);
+}
+
 static void fill_body(Draw *d, Pool *p, int depth)
 {
     for (int i = 1 + below(d, 3); i > 0; i--) add_to(p, arithmetic(d, p));
     if (depth > 0) {
-        int kind = below(d, 3);
+        int kind = below(d, 6);
+        if (kind == 3) a_custom(d, p, depth, OP_checkpoint);
+        if (kind == 4) a_custom(d, p, depth, OP_custom_jvp);
+        if (kind == 5) a_custom(d, p, depth, d->reverse ? OP_custom_vjp : OP_checkpoint);
         if (kind == 0) a_cond(d, p, depth);
         if (kind == 1) a_scan(d, p, depth);
         if (kind == 2) a_while(d, p, depth);
     }
 }
 
-static Graph *program(uint64_t seed, bool flat, int depth)
+static Graph *program(uint64_t seed, bool flat, bool reverse, int depth)
 {
-    Draw d = {seed * 0x9e3779b97f4a7c15u + 12345, flat};
+    Draw d = {seed * 0x9e3779b97f4a7c15u + 12345, flat, reverse};
     Graph *g = start();
     Pool p = {.n = 0};
     for (int i = 0; i < 2; i++) add_to(&p, input_of(g, NULL, pair()));
@@ -206,13 +268,13 @@ static Graph *vmap_all(const Graph *f, const bool *mapped, int64_t size)
     return finish(g);
 }
 
-static Graph *chained(Graph *g, uint64_t seed, int *length)
+static Graph *chained(Graph *g, uint64_t seed, bool reverse, int *length)
 {
-    Draw d = {seed * 0xda942042e4dd58b5u + 99, false};
+    Draw d = {seed * 0xda942042e4dd58b5u + 99, false, reverse};
     *length = below(&d, 4);
     for (int i = 0; i < *length; i++) {
         bool mapped[4 * MOST];
-        int kind = below(&d, 3);
+        int kind = reverse ? 1 + below(&d, 2) : below(&d, 3);
         uint32_t some = (uint32_t)below(&d, 3);
         for (uint32_t k = 0; k < g->n_inputs; k++) mapped[k] = some == 2 || k % 2 == some;
         Graph *next = kind == 0 ? jvp_of(g) : kind == 1 ? vjp_of(g) : vmap_all(g, mapped, 3);
@@ -270,8 +332,9 @@ static bool agree(uint64_t seed, int depth)
 {
     int steps;
     qb_error err = {0};
-    Graph *with = chained(program(seed, false, depth), seed, &steps),
-          *flat = chained(program(seed, true, depth), seed, &steps);
+    bool reverse = seed % 4 == 0;
+    Graph *with = chained(program(seed, false, reverse, depth), seed, reverse, &steps),
+          *flat = chained(program(seed, true, reverse, depth), seed, reverse, &steps);
     Array in[4 * MOST], a[4 * MOST], b[4 * MOST], c[4 * MOST];
     uint64_t s = seed;
     bool ok = CHECK(with->n_inputs == flat->n_inputs && with->n_outputs == flat->n_outputs) &&

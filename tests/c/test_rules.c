@@ -9,12 +9,12 @@ static void test_every_structural_op_has_its_rules(void)
         bool leaf = op == OP_input || op == OP_constant;
         CHECK((r != NULL) == (op_table[op].cls == CLASS_STRUCT && !leaf));
         if (!r) continue;
-        if (op_bodies(op)) { /* cond, scan, while */
+        if (op_bodies(op)) { /* cond, scan, while, checkpoint, custom_jvp, custom_vjp */
             CHECK(r->infer && r->jvp_both && r->backward && r->vmap_some && !r->jvp && !r->vjp && !r->vmap);
             continue;
         }
         CHECK(r->infer && r->jvp);
-        CHECK((r->vmap != NULL) ==
+        CHECK((r->vmap || r->vmap_some) ==
               !op_elementwise(op)); /* elementwise ops are batched alike, by vmap.c */
         CHECK(!r->moves_mask || r->vjp);
     }

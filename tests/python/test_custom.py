@@ -1,0 +1,439 @@
+"""custom_vjp, custom_jvp, stop_gradient: figures, every nesting, and what is refused."""
+
+import functools
+
+import pytest
+import quabla as qb
+
+np = pytest.importorskip("numpy")
+
+MODES = [lambda f: f, qb.jit]
+wraps = pytest.mark.parametrize("wrap", MODES, ids=["eager", "jit"])
+
+
+def sigmoid(x):
+    return 1.0 / (1.0 + qb.exp(-x))
+
+
+def close(got, want, rtol=1e-12, atol=1e-14):
+    np.testing.assert_allclose(np.asarray(got), want, rtol=rtol, atol=atol)
+
+
+@qb.custom_vjp
+def log1pexp(x):
+    return qb.log(1.0 + qb.exp(x))
+
+
+log1pexp.defvjp(lambda x: (log1pexp(x), x), lambda x, ct: (ct * sigmoid(x),))
+
+
+@qb.custom_jvp
+def log1pexp2(x):
+    return qb.log(1.0 + qb.exp(x))
+
+
+@log1pexp2.defjvp
+def log1pexp2_rule(primals, tangents):
+    (x,), (t,) = primals, tangents
+    return log1pexp2(x), t * sigmoid(x)
+
+
+@qb.custom_vjp
+def safe_norm(x):
+    return qb.sqrt(qb.sum(x * x))
+
+
+def safe_norm_fwd(x):
+    n = safe_norm(x)
+    return n, (x, n)
+
+
+safe_norm.defvjp(safe_norm_fwd, lambda r, ct: (ct * r[0] / qb.where(r[1] > 0, r[1], 1.0),))
+
+
+@functools.partial(qb.custom_vjp, nondiff_argnums=(0,))
+def scaled(k, x):
+    return k * x
+
+
+scaled.defvjp(lambda k, x: (k * x, None), lambda k, _, ct: (k * ct,))
+
+
+@qb.custom_vjp
+def straight_through(x):
+    return qb.round(x)
+
+
+straight_through.defvjp(lambda x: (qb.round(x), None), lambda _, ct: (ct,))
+
+X = qb.array([0.0, 100.0, 1000.0])
+
+
+# ---- figures ----
+
+
+@wraps
+@pytest.mark.parametrize("f", [log1pexp, log1pexp2])
+def test_log1pexp(wrap, f):
+    assert wrap(qb.vmap(qb.grad(f)))(X).tolist() == [0.5, 1.0, 1.0]
+    assert wrap(qb.grad(lambda x: qb.sum(f(x))))(X).tolist() == [0.5, 1.0, 1.0]
+    plain = wrap(qb.vmap(qb.grad(lambda x: qb.log(1.0 + qb.exp(x)))))(X)
+    assert np.isnan(plain.tolist()[2])
+
+
+@wraps
+def test_safe_norm(wrap):
+    assert wrap(qb.grad(safe_norm))(qb.zeros((3,))).tolist() == [0.0, 0.0, 0.0]
+    close(wrap(qb.grad(safe_norm))(qb.array([3.0, 4.0])), [0.6, 0.8])
+
+
+@wraps
+def test_scaled(wrap):
+    assert wrap(qb.grad(lambda x: qb.sum(scaled(3, x))))(qb.ones((2,))).tolist() == [3.0, 3.0]
+
+
+@wraps
+def test_straight_through(wrap):
+    value, grad = wrap(qb.value_and_grad(straight_through))(1.3)
+    assert (value.item(), grad.item()) == (1.0, 1.0)
+    assert wrap(qb.grad(qb.grad(lambda x: x * straight_through(x))))(1.3).item() == 1.0
+
+
+@wraps
+def test_stop_gradient(wrap):
+    f = lambda x: qb.sum(qb.stop_gradient(x) * x)  # noqa: E731
+    x = qb.array([2.0, 3.0])
+    assert wrap(qb.grad(f))(x).tolist() == [2.0, 3.0]
+    assert wrap(lambda x: qb.jvp(f, (x,), (qb.ones((2,)),))[1])(x).item() == 5.0
+    assert wrap(qb.hessian(f))(x).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert wrap(qb.vmap(qb.grad(lambda x: qb.stop_gradient(x) * x)))(x).tolist() == [2.0, 3.0]
+    assert x.stop_gradient().tolist() == [2.0, 3.0]
+
+
+# ---- nesting ----
+
+
+def test_outside_a_transform_the_function_is_called():
+    calls = []
+
+    @qb.custom_vjp
+    def f(x):
+        calls.append(type(x))
+        return x * 2
+
+    assert f(qb.array(2.0)).item() == 4.0
+    assert calls == [qb.Tensor]
+
+
+@wraps
+def test_higher_orders_differentiate_the_rule(wrap):
+    s = 1 / (1 + np.exp(-0.3))
+    want = [s, s * (1 - s), s * (1 - s) * (1 - 2 * s)]
+    for f in (log1pexp, log1pexp2):
+        g = f
+        for w in want:
+            g = qb.grad(g)
+            close(wrap(g)(0.3), w)
+    for f in (log1pexp, log1pexp2):
+        close(wrap(qb.hessian(lambda x: qb.sum(f(x) * x)))(qb.array([0.3])), [[2 * s + 0.3 * s * (1 - s)]])
+        assert wrap(qb.grad(qb.grad(f)))(1000.0).item() == 0.0
+
+
+@wraps
+def test_the_rule_under_vmap_sums_over_what_is_shared(wrap):
+    @qb.custom_vjp
+    def f(w, x):
+        return qb.sum(w * x)
+
+    f.defvjp(lambda w, x: (f(w, x), (w, x)), lambda r, ct: (10.0 * ct * r[1], ct * r[0]))
+    w, xs = qb.array([1.0, 2.0]), qb.array([[1.0, 0.0], [3.0, 4.0], [5.0, 6.0]])
+    each = wrap(qb.vmap(qb.grad(f), in_axes=(None, 0)))(w, xs)
+    assert each.tolist() == (10.0 * xs).tolist()
+    total = wrap(qb.grad(lambda w: qb.sum(qb.vmap(f, in_axes=(None, 0))(w, xs))))(w)
+    assert total.tolist() == (10.0 * qb.sum(xs, axis=0)).tolist()
+    per_x = wrap(qb.grad(lambda xs: qb.sum(qb.vmap(f, in_axes=(None, 0))(w, xs))))(xs)
+    assert per_x.tolist() == [[1.0, 2.0]] * 3
+    _, pull = qb.vjp(qb.vmap(qb.vmap(f, in_axes=(None, 0)), in_axes=(0, None)), qb.ones((4, 2)), xs)
+    assert pull(qb.ones((4, 3)))[0].tolist() == [[90.0, 100.0]] * 4
+
+
+@wraps
+def test_custom_jvp_in_both_directions(wrap):
+    @qb.custom_jvp
+    def f(x, y):
+        return {"a": x * y, "b": [qb.sin(x)]}
+
+    @f.defjvp
+    def rule(primals, tangents):
+        (x, y), (tx, ty) = primals, tangents
+        return f(x, y), {"a": 2 * tx * y + x * ty, "b": [3 * tx]}
+
+    x, y = qb.array([1.0, 2.0]), qb.array([3.0, 4.0])
+    out, t = wrap(lambda x, y: qb.jvp(f, (x, y), (qb.ones((2,)), qb.zeros((2,)))))(x, y)
+    assert out["a"].tolist() == [3.0, 8.0]
+    assert (t["a"].tolist(), t["b"][0].tolist()) == ([6.0, 8.0], [3.0, 3.0])
+    gx, gy = wrap(qb.grad(lambda x, y: qb.sum(f(x, y)["a"]) + qb.sum(f(x, y)["b"][0]), (0, 1)))(x, y)
+    assert (gx.tolist(), gy.tolist()) == ([9.0, 11.0], [1.0, 2.0])
+    jac = wrap(qb.jacobian(lambda x: f(x, y)["a"]))(x)
+    assert jac.tolist() == [[6.0, 0.0], [0.0, 8.0]]
+    each = wrap(qb.vmap(qb.grad(lambda x, y: f(x, y)["a"]), in_axes=(0, None)))(x, qb.array(3.0))
+    assert each.tolist() == [6.0, 6.0]
+
+
+@wraps
+def test_the_value_of_a_custom_jvp_is_the_functions_own(wrap):
+    """The rule computes another value, 0.5 x^2: the function's is seen, the rule's is differentiated."""
+
+    @qb.custom_jvp
+    def f(x):
+        return qb.abs(x)
+
+    f.defjvp(lambda p, t: (0.5 * p[0] * p[0], t[0] * p[0]))
+    out, t = wrap(lambda x: qb.jvp(f, (x,), (1.0,)))(3.0)
+    assert (out.item(), t.item()) == (3.0, 3.0)
+    value, grad = wrap(qb.value_and_grad(lambda x: qb.sum(f(x))))(qb.array([3.0]))
+    assert (value.item(), grad.tolist()) == (3.0, [3.0])
+    # d/dx (f(x) x) = x^2 + |x|; once more: x + 0.5 x^2 would be wrong; 2 x + (derivative of 0.5 x^2) is right
+    assert wrap(qb.grad(qb.grad(lambda x: f(x) * x)))(3.0).item() == 9.0
+    assert wrap(qb.grad(lambda x: qb.grad(lambda y: qb.sum(f(y) * y))(x).sum()))(qb.array([3.0])).tolist() == [9.0]
+
+
+@wraps
+def test_rules_inside_control_flow(wrap):
+    def loop(f):
+        return lambda x: qb.fori_loop(0, 3, lambda i, c: f(c) * 0.5, x)
+
+    def branch(f):
+        return lambda x: qb.cond(x > 0, lambda x: f(x), lambda x: f(-x), x)
+
+    def repeat(f):
+        return lambda x: qb.while_loop(lambda c: c < 3.0, lambda c: c + f(c), x, max_steps=5)
+
+    plain = lambda x: qb.log(1.0 + qb.exp(x))  # noqa: E731
+    for region in (loop, branch, repeat):
+        for f in (log1pexp, log1pexp2, qb.checkpoint(plain)):
+            close(wrap(qb.grad(region(f)))(0.7), qb.grad(region(plain))(0.7).item())
+        close(wrap(qb.grad(qb.grad(region(log1pexp2))))(0.7), qb.grad(qb.grad(region(plain)))(0.7).item(), rtol=1e-10)
+        close(
+            wrap(qb.vmap(qb.grad(region(log1pexp))))(qb.array([0.7, 2.0])),
+            qb.vmap(qb.grad(region(plain)))(qb.array([0.7, 2.0])),
+        )
+    big = wrap(qb.grad(lambda x: qb.fori_loop(0, 2, lambda i, c: log1pexp(c), x)))(1000.0)
+    assert big.item() == 1.0
+
+
+def test_jacobian_and_hessian_over_a_reverse_rule_go_backward():
+    x = qb.array([0.5, 2.0])
+    s = 1 / (1 + np.exp(-x.numpy()))
+    close(qb.jacobian(lambda x: log1pexp(x))(x), np.diag(s))
+    close(qb.hessian(lambda x: qb.sum(log1pexp(x)))(x), np.diag(s * (1 - s)))
+    close(qb.jit(qb.jacobian(lambda x: qb.stack([log1pexp(x)[0]] * 3)))(x), [[s[0], 0]] * 3)
+
+
+def test_forward_mode_through_a_reverse_rule_is_refused_by_name():
+    for use in (
+        lambda: qb.jvp(log1pexp, (1.0,), (1.0,)),
+        lambda: qb.jit(lambda x: qb.jvp(lambda x: qb.sum(log1pexp(x)), (x,), (x,)))(X),
+    ):
+        with pytest.raises(ValueError, match="'log1pexp', which has a reverse rule only"):
+            use()
+
+
+def test_inside_its_own_rule_the_function_is_the_plain_one():
+    depth = []
+
+    @qb.custom_vjp
+    def f(x):
+        depth.append(1)
+        return x * x
+
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: (ct * f(x),))  # the rule says f(x), not 2 x
+    assert qb.grad(f)(3.0).item() == 9.0
+    assert qb.grad(qb.grad(f))(3.0).item() == 6.0  # of x * x
+
+
+def test_residuals_may_hold_anything():
+    @qb.custom_vjp
+    def f(x, n, name):
+        return x**n
+
+    def fwd(x, n, name):
+        return x**n, {"x": x, "n": n, "name": name, "c": qb.array(2.0), "none": None}
+
+    f.defvjp(fwd, lambda r, ct: (ct * r["n"] * r["x"] ** (r["n"] - 1) * r["c"] * len(r["name"]), None, None))
+    assert qb.grad(lambda x: f(x, 3, "ab"))(2.0).item() == 48.0
+
+
+def test_cotangents_mirror_the_arguments():
+    @qb.custom_vjp
+    def f(p, m):
+        return p["a"] * p["b"][0] + qb.where(m, 1.0, 0.0)
+
+    def bwd(r, ct):
+        p, m = r
+        return [{"a": ct * p["b"][0], "b": None}, None]  # a list is as good as a tuple
+
+    f.defvjp(lambda p, m: (f(p, m), (p, m)), bwd)
+    p = {"a": qb.array(2.0), "b": [qb.array(3.0)]}
+    g = qb.grad(lambda p: f(p, qb.array(True)))(p)
+    assert (g["a"].item(), g["b"][0].item()) == (3.0, 0.0)
+    h = qb.jit(qb.grad(lambda p: f(p, p["a"] > 0)))(p)
+    assert h["a"].item() == 3.0
+
+
+def test_as_methods_and_in_trees():
+    class Model:
+        def __init__(self, k):
+            self.k = k
+
+        @qb.custom_jvp
+        def double(self, x):
+            return x * self.k
+
+        double.defjvp(lambda p, t: (p[0].double(p[1]), 7.0 * t[1]))
+
+    assert Model(2.0).double(qb.array(3.0)).item() == 6.0
+    assert qb.grad(lambda x: Model(2.0).double(x))(3.0).item() == 7.0
+    assert repr(log1pexp) == "custom_vjp(log1pexp)"
+    assert (scaled.__name__, scaled.__wrapped__.__name__) == ("scaled", "scaled")
+    assert repr(qb.jit(log1pexp)) == "jit(log1pexp)"
+
+
+def test_a_rule_costs_nothing_where_no_derivative_is_taken():
+    text = qb.jit(lambda x: log1pexp(log1pexp2(x))).lower(X).as_text()
+    assert text == qb.jit(lambda x: qb.log(1.0 + qb.exp(qb.log(1.0 + qb.exp(x))))).lower(X).as_text()
+    assert "custom_vjp(%0, body_nodes=7)" in qb.jit(log1pexp).lower(X).program.lower_text()
+    assert "stablehlo.log" in qb.jit(log1pexp).lower(X).program.stablehlo_text()
+
+
+# ---- what is refused ----
+
+
+def test_a_call_before_the_rule_is_set():
+    f, g = qb.custom_vjp(lambda x: x), qb.custom_jvp(lambda x: x)
+    assert f(qb.array(1.0)).item() == 1.0
+    with pytest.raises(AttributeError, match=r"call defvjp\(fwd, bwd\) first"):
+        qb.grad(f)(1.0)
+    with pytest.raises(AttributeError, match=r"call defjvp\(rule\) first"):
+        qb.jit(g)(1.0)
+
+
+def test_what_defvjp_and_defjvp_return():
+    f, g = qb.custom_vjp(lambda x: x), qb.custom_jvp(lambda x: x)
+    rule = lambda p, t: (p[0], t[0])  # noqa: E731
+    assert f.defvjp(lambda x: (x, None), lambda r, ct: (ct,)) is None
+    assert g.defjvp(rule) is rule
+    for bad in (
+        lambda: f.defvjp(1, 2),
+        lambda: g.defjvp(1),
+        lambda: qb.custom_vjp(3),
+        lambda: qb.custom_jvp(rule, "0"),
+    ):
+        with pytest.raises(TypeError):
+            bad()
+
+
+def vjp_with(bwd, fwd=None, fun=None):
+    f = qb.custom_vjp(fun or (lambda x: x * 2.0))
+    f.defvjp(fwd or (lambda x: (x * 2.0, x)), bwd)
+    return lambda: qb.grad(lambda x: qb.sum(f(x)))(qb.ones((2,)))
+
+
+def jvp_with(rule, fun=None):
+    f = qb.custom_jvp(fun or (lambda x: x * 2.0))
+    f.defjvp(rule)
+    return lambda: qb.grad(lambda x: qb.sum(f(x)))(qb.ones((2,)))
+
+
+@pytest.mark.parametrize(
+    "use, kind, match",
+    [
+        (vjp_with(lambda r, ct: ct), TypeError, "one cotangent for each differentiable argument, not a TraceTensor"),
+        (vjp_with(lambda r, ct: (ct, ct)), TypeError, "2 cotangents for 1 differentiable argument"),
+        (vjp_with(lambda r, ct: (1.0,)), TypeError, "is a float; it is an array, or None"),
+        (vjp_with(lambda r, ct: (qb.sum(ct),)), TypeError, r"is float64\[\]; it should be float64\[2\]"),
+        (vjp_with(lambda r, ct: (ct.astype(qb.float32),)), TypeError, r"is float32\[2\]; it should be float64\[2\]"),
+        (vjp_with(lambda r, ct: ({"a": ct},)), TypeError, "is a dict; it is an array"),
+        (
+            vjp_with(lambda r, ct: (ct,), fwd=lambda x: x),
+            TypeError,
+            r"fwd returns \(out, residuals\), not a TraceTensor",
+        ),
+        (vjp_with(lambda r, ct: (ct,), fwd=lambda x: ((x, x), x)), ValueError, "fwd's out has the structure"),
+        (
+            vjp_with(lambda r, ct: (ct,), fwd=lambda x: (qb.sum(x), x)),
+            TypeError,
+            r"fwd's out '' is float64\[\]; it should be",
+        ),
+        (
+            vjp_with(lambda r, ct: (ct,), fun=lambda x: (x, x > 0)),
+            TypeError,
+            r"result '1' is bool\[2\]; results are floating",
+        ),
+        (jvp_with(lambda p, t: p[0]), TypeError, r"the rule returns \(primal_out, tangent_out\)"),
+        (jvp_with(lambda p, t: (p[0], qb.sum(t[0]))), TypeError, "tangent_out ''"),
+        (jvp_with(lambda p, t: (p[0], t[0] * t[0])), ValueError, "are not linear"),
+        (jvp_with(lambda p, t: (p[0], qb.where(t[0] > 0, t[0], 0.0))), ValueError, "are not linear"),
+    ],
+)
+def test_rules_that_do_not_fit(use, kind, match):
+    with pytest.raises(kind, match=match):
+        use()
+
+
+def test_eager_arrays_are_fine_as_cotangents():
+    assert vjp_with(lambda r, ct: (qb.array([5.0, 6.0]),))().tolist() == [5.0, 6.0]
+    assert vjp_with(lambda r, ct: (np.array([5.0, 6.0]),))().tolist() == [5.0, 6.0]
+
+
+def test_rules_may_not_close_over_traced_values():
+    def outer(y):
+        f = qb.custom_vjp(lambda x: x * y)
+        f.defvjp(lambda x: (x, None), lambda r, ct: (ct,))
+        return f(y)
+
+    def outer_rule(y):
+        f = qb.custom_jvp(lambda x: x)
+        f.defjvp(lambda p, t: (p[0], t[0] * y))
+        return f(y)
+
+    def outer_bwd(y):
+        f = qb.custom_vjp(lambda x: x)
+        f.defvjp(lambda x: (x, None), lambda r, ct: (ct * y,))
+        return f(y)
+
+    for f, what in ((outer, "the function"), (outer_rule, "the rule"), (outer_bwd, "bwd")):
+        with pytest.raises(
+            TypeError, match=f"{what} closes over a value of an enclosing trace; pass it as an argument"
+        ):
+            qb.grad(f)(1.0)
+
+
+def test_keywords_and_argument_numbers():
+    with pytest.raises(TypeError, match="positional arguments only, not 'x'"):
+        log1pexp(x=1.0)
+    with pytest.raises(ValueError, match="argument number 3 is out of range; it was called with 1"):
+        qb.jit(qb.custom_vjp(lambda x: x, nondiff_argnums=3))(1.0)
+    with pytest.raises(TypeError, match="argument 0 is set to be a plain Python value, and holds a TraceTensor"):
+        qb.jit(scaled)(qb.array(1.0), qb.ones((2,)))
+    last = qb.custom_vjp(lambda x, k: k * x, nondiff_argnums=-1)
+    last.defvjp(lambda x, k: (k * x, None), lambda k, r, ct: (k * ct,))
+    assert qb.grad(lambda x: last(x, 4))(1.0).item() == 4.0
+
+
+def test_rules_in_several_threads_do_not_meet():
+    import threading
+
+    bad = []
+
+    def work():
+        for _ in range(50):
+            if qb.grad(lambda x: qb.sum(log1pexp(x)))(X).tolist() != [0.5, 1.0, 1.0]:
+                bad.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not bad
