@@ -194,6 +194,7 @@ static void cond_backward(Graph *g, struct Kept *kept, const Node *n, const Val 
 /* A bool of shape [size] along the first axis of v. */
 static Val along(Val mask, Val v)
 {
+    if (val_none(v)) return NONE;
     Type t = *type_of(v);
     int64_t dims[QB_MAX_RANK] = {t.dims[0], 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     return gbroadcast(greshape(mask, t.rank, dims), t.rank, t.dims);
@@ -202,7 +203,7 @@ static Val along(Val mask, Val v)
 /* x, cut off for derivatives where the branch is not chosen. */
 static Val enter(Val mask, Val x, bool yes)
 {
-    if (!type_floating(type_of(x))) return x;
+    if (val_none(x) || !type_floating(type_of(x))) return x;
     Val m = along(mask, x), cut = gstop_gradient(x);
     return yes ? gwhere(m, x, cut) : gwhere(m, cut, x);
 }

@@ -49,6 +49,7 @@ void scan_blocks_choose(Reverse *r)
 /* Iterations of the blocks, or of the rest, out of a stacked array. The rest is what runs last. */
 Val scan_blocks_of(const Reverse *r, Val x)
 {
+    if (val_none(x)) return NONE;
     Type t = *type_of(x);
     int64_t n = r->block * r->blocks, start = r->loop.form.reverse ? r->rest : 0;
     x = gslice(x, 0, start, n, 1);

@@ -248,6 +248,7 @@ static Graph *taping_body(Graph *g, const Reverse *r, int *at)
    on one array. */
 static void history(const Reverse *r, int k, Val first, Val next, int64_t length, Out *o)
 {
+    if (val_none(first) || val_none(next)) return; /* the graph has failed */
     if (!r->before[k]) {
         o->next[k] = next;
         return;

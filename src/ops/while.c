@@ -188,6 +188,7 @@ static Val lifted(Val v, bool mapped, bool wanted, int64_t size)
 
 static Val along(Val mask, Val v)
 {
+    if (val_none(v)) return NONE;
     Type t = *type_of(v);
     int64_t dims[QB_MAX_RANK] = {t.dims[0], 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     return gbroadcast(greshape(mask, t.rank, dims), t.rank, t.dims);

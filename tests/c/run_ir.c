@@ -294,6 +294,20 @@ static Graph *transform(Graph *g, const char *list, bool *text, qb_error *err)
     return g;
 }
 
+static Graph *ordered(const Graph *src, qb_error *err);
+
+/* A region: its bodies are ordered as well. */
+static void append_region(Graph *g, const Node *n, const Val *x, Val *map)
+{
+    qb_error err = {0};
+    Graph *bodies[3] = {NULL};
+    int results = n->results;
+    for (int b = 0; b < op_bodies(n->op); b++) bodies[b] = ordered(n->sub[b], &err);
+    if (!err.code)
+        graph_emit_many(g, n->op, x, (int)n->n, n->attr, bodies, &map[n->first], &results);
+    for (int b = 0; b < 2; b++) graph_release(bodies[b]);
+}
+
 /* Node i after its operands, each once. */
 static void visit(Graph *g, const Graph *src, Id i, Val *map)
 {
@@ -302,9 +316,8 @@ static void visit(Graph *g, const Graph *src, Id i, Val *map)
     for (uint32_t k = 0; k < n->n; k++) visit(g, src, src->def[n->x[k]], map);
     Val *x = calloc(n->n + 1, sizeof *x);
     for (uint32_t k = 0; x && k < n->n; k++) x[k] = map[n->x[k]];
-    int results = n->results;
-    if (n->sub)
-        graph_emit_many(g, n->op, x, x ? (int)n->n : 0, n->attr, n->sub, &map[n->first], &results);
+    if (x && n->sub)
+        append_region(g, n, x, map);
     else
         map[n->first] = n->op == OP_input ? graph_input(g, n->attr->name, &src->types[n->first])
                                           : graph_append(g, n->op, x, x ? (int)n->n : 0, n->attr);

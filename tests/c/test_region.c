@@ -518,44 +518,63 @@ static void test_an_endless_loop_ends_when_the_interrupt_function_says_so(void)
     graph_release(g);
 }
 
-/* Each allocation fails once, from building to running. */
-static void test_no_failed_allocation_leaks_or_crashes(void)
+/* f transformed (forward, backward or in a batch), compiled and run; false and *err when that fails. */
+static bool use(const Graph *f, int kind, qb_error *err)
+{
+    Val x[MOST], t[MOST], z[MOST], tz[MOST] = {{0}};
+    bool mapped[MOST], out[MOST];
+    double in[4][64] = {{0.3, 0.9, 0.1, 0.2, 0.5, 0.7}}, result[4][64];
+    Graph *g = graph_new(err);
+    qb_plan *p = NULL;
+    for (uint32_t i = 0; g && i < f->n_inputs; i++) {
+        Type ty = input_type(f, i);
+        x[i] = input_of(g, NULL, kind == 2 ? batched(ty, 3) : ty);
+        t[i] = gconst(g, &ty, 1);
+        mapped[i] = true;
+    }
+    Type ty = output_type(f, 0);
+    Val ct = g ? gconst(g, &ty, 1) : NONE;
+    bool ok = g && (kind == 0   ? jvp_run(g, f, x, t, z, tz)
+                    : kind == 1 ? vjp_run(g, f, x, &ct, NULL, z, tz)
+                                : vmap_run(g, f, x, mapped, 3, z, out));
+    if (ok) graph_output(g, kind == 2 || val_none(tz[0]) ? z[0] : tz[0]);
+    if (g && graph_freeze(g, err) && ok) p = plan_compile(g, &cpu_target, NULL, err);
+    ok = p && p->target->run(p, (const void *[]){in[0], in[0]}, (void *[]){result[0]}, err);
+    plan_release(p);
+    graph_release(g);
+    return ok;
+}
+
+/* Each allocation of that fails in turn (with growing steps between them). */
+static void no_failure_leaks(const Graph *f, int kind)
 {
     int64_t before = qb_test_live_bytes();
     bool done = false;
-    for (int64_t n = 0; n < 20000 && !done; n += 1 + n / 40) {
+    for (int64_t n = 0; n < 200000 && !done; n += 1 + n / 12) {
         qb_error err = {0};
         qb_test_fail_alloc(n);
-        Graph *g = graph_new(&err), *body = graph_new(&err);
-        qb_plan *p = NULL;
-        if (g && body) {
-            Type t = pair();
-            Val c = graph_input(body, NULL, &t), x[2], z[2], grad[1], one;
-            graph_output(body, gtanh(gmul(c, c)));
-            Graph *f = graph_freeze(body, &err) ? graph_new(&err) : NULL;
-            if (f) {
-                x[0] = graph_input(f, NULL, &t);
-                region_scan(f, body, (ScanForm){70, false, 1, 0}, x, 1, z);
-                graph_output(f, z[0]);
-                if (graph_freeze(f, &err)) {
-                    x[0] = graph_input(g, NULL, &t);
-                    one = gconst(g, &t, 1);
-                    if (vjp_run(g, f, x, &one, NULL, z, grad)) graph_output(g, grad[0]);
-                    if (graph_freeze(g, &err)) p = plan_compile(g, &cpu_target, NULL, &err);
-                }
-                graph_release(f);
-            }
-        }
-        double in[2] = {0.3, 0.9}, out[2];
-        if (p) done = p->target->run(p, (const void *[]){in}, (void *[]){out}, &err);
+        done = use(f, kind, &err);
         qb_test_fail_alloc(-1);
         if (!done) CHECK_EQ_INT(err.code, QB_EMEMORY);
-        plan_release(p);
-        graph_release(body);
-        graph_release(g);
     }
     CHECK(done);
     CHECK_EQ_INT(qb_test_live_bytes(), before);
+}
+
+static void test_no_failed_allocation_leaks_or_crashes(void)
+{
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        Graph *f = program(seed, false, 2);
+        no_failure_leaks(f, (int)(seed % 3));
+        graph_release(f);
+    }
+    Graph *g = start(), *body = doubled(); /* long enough for blocks and a rest */
+    Val x = input_of(g, NULL, pair()), z;
+    region_scan(g, body, (ScanForm){1301, false, 1, 0}, &x, 1, &z);
+    graph_output(g, gsin(z));
+    finish(g);
+    no_failure_leaks(g, 1);
+    graph_release(g), graph_release(body);
 }
 
 int main(void)
