@@ -22,7 +22,8 @@ _Static_assert(sizeof(Py_ssize_t) == sizeof(int64_t),
 #define KNOWN_OPS(X) \
     X(add) X(sub) X(mul) X(div) X(pow) X(powi) X(neg) X(abs) X(floor) X(round) X(less) X(less_equal) \
     X(greater) X(greater_equal) X(logical_and) X(logical_or) X(logical_not) X(matmul) X(where) X(cast) \
-    X(stop_gradient) X(broadcast) X(reshape) X(transpose) X(slice) X(concat) X(sum) X(mean) X(max) X(min)
+    X(stop_gradient) X(broadcast) X(reshape) X(transpose) X(slice) X(concat) X(sum) X(mean) X(max) X(min) \
+    X(maximum) X(minimum) X(mod) X(floor_divide)
 /* clang-format on */
 
 typedef struct {
@@ -156,16 +157,27 @@ typedef struct {
     OpCall call;
     int op, as;
 } OpRow;
-bool ops_add(PyObject *m, const OpRow *row);
+bool ops_add(PyObject *m, const OpRow *row); /* with its example of examples.h at the end of doc */
+/* Sentences that many docs share. */
+#define FLOATS "\n\nx: array, number or list, float32 or float64, any shape; bool raises ValueError, use astype.\n"
+#define OVER                                                                                                           \
+    "axis: None for all axes, an int or ints, negative ones from the end. keepdims: keep the reduced axes with length 1.\n" \
+    "Raises ValueError for an axis that x has not or that is named twice.\n"
 
 /* ---- shape.c: reductions and structural functions ---- */
 bool shape_init(PyObject *m);
+bool shape_int(const char *who, const char *what, PyObject *o, int64_t *out);
+/* Axes of a reduction, None, an int or ints, into list and n. */
+bool shape_axes(const char *who, PyObject *o, qb_attr *attr);
 bool shape_parse(const char *who, PyObject *o,
                  qb_type *t); /* a shape argument: an int or ints >= 1 */
 PyObject *shape_reshape(PyObject *x, int rank, const int64_t *dims);
 PyObject *shape_transpose(PyObject *x, int rank, const int64_t *axes);
 PyObject *shape_astype(PyObject *x, int dtype);
 PyObject *shape_broadcast(PyObject *x, const qb_type *shape);
+
+/* ---- compose.c: functions that take more than arrays and axes ---- */
+bool compose_init(PyObject *m);
 
 /* ---- index.c: basic indexing ---- */
 Py_ssize_t index_length(PyObject *x);

@@ -187,7 +187,7 @@ PyMODINIT_FUNC PyInit__core(void);
 PyMODINIT_FUNC PyInit__core(void)
 {
     bool (*const parts[])(PyObject *) = {error_init,   dtype_init, tensor_init,    tracer_init,
-                                         ops_init,     shape_init, create_init,    tree_init,
+                                         ops_init,     shape_init, compose_init, create_init,    tree_init,
                                          vjp_init,     lower_init, transform_init, jit_init,
                                          program_init, loop_init, region_init,  explain_init};
     PyObject *m = check_cpu() && find_ops() ? PyModule_Create(&module_def) : NULL;
