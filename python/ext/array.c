@@ -7,13 +7,13 @@
    trace. */
 static bool clash(PyObject *l, PyObject *r)
 {
-    if (tracer_check(l) && ops_foreign(r)) {
+    if (tracer_check(l) && !view_check(r) && ops_foreign(r)) {
         PyErr_Format(PyExc_TypeError,
                      "a %s meets a TraceTensor; make it a Tensor first, with quabla.asarray",
                      Py_TYPE(r)->tp_name);
         return true;
     }
-    if (tracer_check(r) && ops_foreign(l)) {
+    if (tracer_check(r) && !view_check(l) && ops_foreign(l)) {
         PyErr_Format(core.TracerError,
                      "a %s meets a TraceTensor; make it a Tensor first, with quabla.asarray",
                      Py_TYPE(l)->tp_name);

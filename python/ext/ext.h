@@ -27,7 +27,7 @@ _Static_assert(sizeof(Py_ssize_t) == sizeof(int64_t),
 /* clang-format on */
 
 typedef struct {
-    PyTypeObject *Tensor, *Tracer, *DType, *Method, *TreeDef, *Transform, *Cache, *Vjp, *StepLoop,
+    PyTypeObject *Tensor, *View, *Tracer, *DType, *Method, *TreeDef, *Transform, *Cache, *Vjp, *StepLoop,
         *Lowered, *Compiled, *ShapeDtype, *Program, *Executable;
     PyObject *QuablaError, *TracerError, *RetraceLimitError, *RetraceWarning,
         *UnsupportedOperationError;
@@ -86,14 +86,27 @@ PyObject *array_add(PyObject *, PyObject *), *array_sub(PyObject *, PyObject *),
     *array_compare(PyObject *, PyObject *, int), *array_iter(PyObject *);
 Py_hash_t array_hash(PyObject *);
 /* clang-format off */
-#define ARRAY_SLOTS \
+#define ARITHMETIC_SLOTS \
     {Py_nb_add, array_add}, {Py_nb_subtract, array_sub}, {Py_nb_multiply, array_mul}, {Py_nb_true_divide, array_div}, \
     {Py_nb_remainder, array_mod}, {Py_nb_floor_divide, array_floordiv}, {Py_nb_power, array_pow}, \
     {Py_nb_matrix_multiply, array_matmul}, {Py_nb_and, array_and}, {Py_nb_or, array_or}, \
-    {Py_nb_negative, array_neg}, {Py_nb_positive, array_pos}, {Py_nb_absolute, array_abs}, {Py_nb_invert, array_invert}, \
-    {Py_tp_richcompare, array_compare}, {Py_tp_hash, array_hash}, {Py_tp_iter, array_iter}, \
+    {Py_nb_negative, array_neg}, {Py_nb_absolute, array_abs}, {Py_nb_invert, array_invert}, \
+    {Py_tp_richcompare, array_compare}, {Py_tp_hash, array_hash}
+#define ARRAY_SLOTS ARITHMETIC_SLOTS, \
+    {Py_nb_positive, array_pos}, {Py_tp_iter, array_iter}, \
     {Py_mp_length, index_length}, {Py_mp_subscript, index_get}, {Py_sq_item, index_item}, {Py_sq_length, index_length}
 /* clang-format on */
+
+/* ---- view.c: TensorView ---- */
+bool view_init(PyObject *m);
+bool view_check(PyObject *o);
+PyObject *view_slice(PyObject *tensor, const qb_attr *a); /* a: of the op slice */
+PyObject *view_tensor(PyObject *view);
+
+/* ---- dlpack.c ---- */
+bool dlpack_init(PyObject *m);
+PyObject *dlpack_export(PyObject *tensor, PyObject *args, PyObject *kwargs); /* __dlpack__ */
+PyObject *dlpack_device(PyObject *tensor, PyObject *none);                  /* __dlpack_device__ */
 
 /* ---- tracer.c: traces and their values ---- */
 /* One trace under construction. Frames of a thread form a stack; a value of an enclosing frame
@@ -166,6 +179,8 @@ bool ops_add(PyObject *m, const OpRow *row); /* with its example of examples.h a
 
 /* ---- shape.c: reductions and structural functions ---- */
 bool shape_init(PyObject *m);
+/* Arguments (axis, start, length, step=1) of a method slice, into the attributes of the op. */
+bool shape_slice_args(PyObject *const *args, Py_ssize_t n, PyObject *kwnames, qb_attr *attr);
 bool shape_int(const char *who, const char *what, PyObject *o, int64_t *out);
 /* Axes of a reduction, None, an int or ints, into list and n. */
 bool shape_axes(const char *who, PyObject *o, qb_attr *attr);

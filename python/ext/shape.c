@@ -228,20 +228,40 @@ static PyObject *broadcast_to(PyObject *Py_UNUSED(op), PyObject *const *args, Py
     return shape_broadcast(a[0], &shape);
 }
 
+/* a: axis, start, length, step, and whatever comes before them. */
+static bool slice_attr(PyObject *const *a, qb_attr *attr)
+{
+    *attr = (qb_attr){.step = 1};
+    return shape_int("slice", "axis", a[0], &attr->i) &&
+           shape_int("slice", "start", a[1], &attr->start) &&
+           shape_int("slice", "length", a[2], &attr->length) &&
+           (!a[3] || shape_int("slice", "step", a[3], &attr->step));
+}
+
 static const char *const slice_names[] = {"x", "axis", "start", "length", "step"};
+
+bool shape_slice_args(PyObject *const *args, Py_ssize_t n, PyObject *kwnames, qb_attr *attr)
+{
+    PyObject *a[4];
+    return module_args("slice", slice_names + 1, 3, 4, args, n, kwnames, a) && slice_attr(a, attr);
+}
 
 static PyObject *slice(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n,
                        PyObject *kwnames)
 {
     PyObject *a[5];
-    qb_attr attr = {.step = 1};
-    if (!module_args("slice", slice_names, 4, 5, args, n, kwnames, a) ||
-        !shape_int("slice", "axis", a[1], &attr.i) ||
-        !shape_int("slice", "start", a[2], &attr.start) ||
-        !shape_int("slice", "length", a[3], &attr.length) ||
-        (a[4] && !shape_int("slice", "step", a[4], &attr.step)))
+    qb_attr attr;
+    if (!module_args("slice", slice_names, 4, 5, args, n, kwnames, a) || !slice_attr(a + 1, &attr))
         return NULL;
     return ops_apply(core.op.slice, &attr, a, 1);
+}
+
+/* Of a Tensor a view, of a traced value a node. */
+static PyObject *slice_method(PyObject *op, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    qb_attr attr;
+    if (!n || !tensor_check(args[0])) return slice(op, args, n, kwnames);
+    return shape_slice_args(args + 1, n - 1, kwnames, &attr) ? view_slice(args[0], &attr) : NULL;
 }
 
 /* Elements of the sequence o, as arrays, in a new tuple. */
@@ -479,7 +499,13 @@ bool shape_init(PyObject *m)
          "slice(x, axis, start, length, step=1)\n--\n\nElements start + i * step, i < length, "
          "along one axis; step is any nonzero int.\n\nRaises IndexError when they leave the axis, "
          "ValueError for length < 1, step 0 or an axis that x has not.\n",
-         slice, 0, BOTH},
+         slice, 0, AS_FUNCTION},
+        {"slice",
+         "slice(x, axis, start, length, step=1)\n--\n\nA TensorView of elements start + i * step, "
+         "i < length, along one axis: nothing is copied. Of a traced value, those elements.\n\n"
+         "Raises IndexError when they leave the axis, ValueError for length < 1, step 0 or an axis "
+         "that x has not.\n",
+         slice_method, 0, AS_METHOD},
         {"concat",
          "concat(matrices, axis=0)\n--\n\nArrays one after the other along an axis.\n\nmatrices: a "
          "list or tuple of arrays of one dtype that agree outside axis; else ValueError.\n",

@@ -17,6 +17,7 @@ from ._core import (
     RetraceWarning,
     ShapeDtype,
     Tensor,
+    TensorView,
     TracerError,
     TraceTensor,
     UnsupportedOperationError,
@@ -35,7 +36,7 @@ _FUNCTIONS = [
     "add", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "array",
     "asarray", "astype", "atan2", "broadcast_to", "cbrt", "ceil", "clip", "concat", "cos",
     "cosh", "cumsum", "div", "equal", "erf", "erfc", "exp", "exp2", "expm1",
-    "eye", "floor", "floor_divide", "fmod", "full", "full_like", "gather", "gelu", "grad",
+    "eye", "floor", "floor_divide", "fmod", "from_dlpack", "full", "full_like", "gather", "gelu", "grad",
     "greater", "greater_equal", "hypot", "isfinite", "isinf", "isnan", "jit", "jvp", "less",
     "less_equal", "linspace", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logical_and",
     "logical_not", "logical_or", "logsumexp", "matmul", "maximum", "mean", "minimum", "mod", "mul",
@@ -70,6 +71,7 @@ class Array(_abc.ABC):  # noqa: B024  the array types are registered below
 
 
 Array.register(_core.Tensor)
+Array.register(_core.TensorView)
 Array.register(_core.TraceTensor)
 
 
@@ -112,6 +114,7 @@ __all__ = [
     "RetraceWarning",
     "ShapeDtype",
     "Tensor",
+    "TensorView",
     "TraceTensor",
     "TracerError",
     "UnsupportedOperationError",
