@@ -203,6 +203,8 @@ def repeat(a, repeats, axis=None):
     n = a.shape[axis]
     if min(counts, default=-1) < 0 or len(counts) not in (1, n):
         raise ValueError(f"repeat: {repeats} for {n} elements; counts are not negative, one in all or one each")
+    if sum(counts) > 1 << 31 and len(counts) > 1:
+        raise MemoryError(f"repeat: {sum(counts)} elements along an axis")
     if sum(counts) == 0:
         raise ValueError("repeat: nothing is left; arrays without elements are not supported")
     if len(counts) == 1:
@@ -267,25 +269,28 @@ def _width(value):
     return width
 
 
-def _edge(i, n):
-    return min(max(i, 0), n - 1)
+# One period of the endless repetition that a mode continues x with. The period starts at x's first element.
+_PERIODS = {
+    "wrap": lambda x, axis, n: x,
+    "symmetric": lambda x, axis, n: _concat([x, flip(x, axis)], axis),
+    "reflect": lambda x, axis, n: x if n < 3 else _concat([x, _slice(x, axis, n - 2, n - 2, -1)], axis),
+}
 
 
-def _wrap(i, n):
-    return i % n
-
-
-def _symmetric(i, n):
-    i %= 2 * n
-    return i if i < n else 2 * n - 1 - i
-
-
-def _reflect(i, n):
-    return 0 if n == 1 else (n - 1) - abs(i % (2 * n - 2) - (n - 1))
-
-
-# The element of an axis of length n that stands at position i, which may lie outside.
-_MODES = {"edge": _edge, "wrap": _wrap, "symmetric": _symmetric, "reflect": _reflect}
+def _around(x, axis, mode, start, length):
+    """`length` elements of the repetition from position `start` on, which may lie outside x."""
+    n = x.shape[axis]
+    if mode == "edge":
+        shape = x.shape
+        shape[axis] = length
+        return _core.broadcast_to(_slice(x, axis, 0 if start < 0 else n - 1, 1), shape)
+    period = _PERIODS[mode](x, axis, n)
+    p = period.shape[axis]
+    start %= p
+    times = -(-(start + length) // p)
+    if times > 1:
+        period = tile(period, [times if i == axis else 1 for i in range(x.ndim)])
+    return _slice(period, axis, start, length)
 
 
 def _constant(value, shape, dtype):
@@ -307,22 +312,22 @@ def pad(array, pad_width, mode="constant", constant_values=0):
     """
     x = _asarray(array)
     widths = _pairs("pad_width", pad_width, x.ndim, _width)
-    if mode != "constant" and mode not in _MODES:
+    if mode not in ("constant", "edge", *_PERIODS):
         raise ValueError(f"pad: no mode {mode!r}; modes are 'constant', 'edge', 'reflect', 'symmetric' and 'wrap'")
     values = _pairs("constant_values", constant_values, x.ndim, lambda v: v)
     for axis, (before, after) in enumerate(widths):
-        if not before and not after:
-            continue
-        if mode == "constant":
-            shape = x.shape
-            ends = [
-                [_constant(value, [*shape[:axis], width, *shape[axis + 1 :]], x.dtype)] if width else []
-                for width, value in zip((before, after), values[axis])
-            ]
-            x = _concat([*ends[0], x, *ends[1]], axis)
-        else:
-            n = x.shape[axis]
-            x = _gather(x, [_MODES[mode](i, n) for i in range(-before, n + after)], axis)
+        n = x.shape[axis]
+        ends = []
+        for start, width, value in zip((-before, n), (before, after), values[axis]):
+            if not width:
+                continue
+            if mode == "constant":
+                shape = x.shape
+                shape[axis] = width
+                ends.append((start, _constant(value, shape, x.dtype)))
+            else:
+                ends.append((start, _around(x, axis, mode, start, width)))
+        x = _concat([part for _, part in sorted([*ends, (0, x)], key=lambda end: end[0])], axis)
     return x
 
 
@@ -396,7 +401,7 @@ def _triangle(who, x, k, compare):
     if x.ndim < 2:
         raise ValueError(f"{who}: an array of two axes or more is needed, not of shape {x.shape}")
     rows, columns = x.shape[-2:]
-    row = _core.reshape(_core.arange(rows), [rows, 1]) + float(integer(who, "k", k))
+    row = _core.reshape(_core.arange(rows), [rows, 1]) + float(min(max(integer(who, "k", k), -rows), columns))
     keep = _core.broadcast_to(compare(_core.arange(columns), row), x.shape)
     return _core.where(keep, x, _core.zeros_like(x) if x.dtype is _core.bool_ else 0.0)
 
