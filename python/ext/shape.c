@@ -268,7 +268,7 @@ static PyObject *slice_method(PyObject *op, PyObject *const *args, Py_ssize_t n,
 static PyObject *parts(const char *who, PyObject *o)
 {
     PyObject *tuple =
-        tensor_check(o) || PyList_Check(o) || PyTuple_Check(o) ? PySequence_Tuple(o) : NULL;
+        array_check(o) || PyList_Check(o) || PyTuple_Check(o) ? PySequence_Tuple(o) : NULL;
     if (!tuple) {
         if (!PyErr_Occurred())
             PyErr_Format(PyExc_TypeError, "%s takes a list of arrays, not %s", who, stage_kind(o));

@@ -418,6 +418,8 @@ SPECIAL = {  # results that must agree exactly, the sign of zero included
         (NAN, 0.0, NAN),
         (0.0, NAN, NAN),
         (INF, NAN, NAN),
+        (NAN, INF, NAN),
+        (NAN, -INF, NAN),
         (TINY, MAX, 0.0),
         (MAX, TINY, PI_2),
         (TINY, TINY, math.pi / 4),

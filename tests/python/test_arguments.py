@@ -176,8 +176,12 @@ def test_random_calls(name, args, kwargs):
     call(name, args, kwargs)
 
 
+# What reads the values of its arguments may refuse, eagerly, what it cannot see in a trace.
+READS = {"arange", "linspace", "eye", "zeros", "ones", "full", "from_dlpack", "interp", "array", "asarray"}
+
+
 @fuzz
-@given(st.lists(st.tuples(st.sampled_from(sorted(GOOD)), st.lists(anything, max_size=2)), min_size=1, max_size=5), arrays)
+@given(st.lists(st.tuples(st.sampled_from(sorted(set(GOOD) - READS)), st.lists(anything, max_size=2)), min_size=1, max_size=5), arrays)
 def test_random_programs_run_eagerly_compiled_and_differentiated(steps, x):
     def program(a):
         for name, rest in steps:
