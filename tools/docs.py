@@ -101,10 +101,16 @@ def page():
         if f[1] in ("ELEMENT", "TEST")
     ]
     shown = {f[0] for kind, f in rows if kind != "STRUCT"} | {f[0] for f in composites if f[1] in ("ELEMENT", "TEST")}
-    more = [n for n in [*names, *modules] if n in written and n not in TRANSFORMS and (n not in shown or n in ("clip", "gelu", "nan_to_num"))]
+    more = [
+        n
+        for n in [*names, *modules]
+        if n in written and n not in TRANSFORMS and (n not in shown or n in ("clip", "gelu", "nan_to_num"))
+    ]
     others = [f"| `{n}{written[n][0]}` | {written[n][1]} |" for n in sorted(more)]
     structural = [
-        f"| `{f[0]}` | {'any' if f[1] == '-1' else f[1]} | {f[-1]} |" for kind, f in rows if kind == "STRUCT" and f[0] not in HIDDEN
+        f"| `{f[0]}` | {'any' if f[1] == '-1' else f[1]} | {f[-1]} |"
+        for kind, f in rows
+        if kind == "STRUCT" and f[0] not in HIDDEN
     ]
     return "\n".join(
         [

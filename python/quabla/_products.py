@@ -1,7 +1,7 @@
 """Products of arrays: all are the matrix product (or an elementwise one) of views, so each element is one sum in the fixed order."""
 
 from . import _core
-from ._arguments import axes_of, axis_of, integer, integers, product
+from ._arguments import axes_of, axis_of, integer, product
 from ._shape import diagonal
 
 _asarray, _matmul, _reshape, _transpose = _core.asarray, _core.matmul, _core.reshape, _core.transpose
@@ -145,9 +145,9 @@ def einsum(equation, *operands):
     if not isinstance(equation, str):
         raise TypeError(f"einsum: the equation is a str, not a {type(equation).__name__}")
     terms, output = _read(equation)
-    if len(operands) == 1 and isinstance(operands[0], (list, tuple)) and len(operands[0]) == len(terms):
-        if len(terms) > 1 or hasattr(operands[0][0], "shape"):  # else it is the one operand itself
-            operands = operands[0]
+    listed = len(operands) == 1 and isinstance(operands[0], (list, tuple)) and len(operands[0]) == len(terms)
+    if listed and (len(terms) > 1 or hasattr(operands[0][0], "shape")):  # else the list is the one operand itself
+        operands = operands[0]
     if len(operands) != len(terms):
         raise ValueError(f"einsum: {equation!r} has {len(terms)} operands, {len(operands)} are given")
     arrays = [_asarray(x) for x in operands]

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
-
 import quabla as qb
+from hypothesis import strategies as st
 
 ERRORS = (ValueError, TypeError, IndexError)
 

@@ -4,11 +4,10 @@ import math
 
 import numpy as np
 import pytest
+import quabla as qb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy_oracle import axis, compare, data, shapes
-
-import quabla as qb
 
 few = settings(max_examples=80, deadline=None)
 close = {"rtol": 1e-12, "atol": 1e-12}

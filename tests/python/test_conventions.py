@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 import pytest
-
 import quabla as qb
 
 NAN, INF = math.nan, math.inf

@@ -3,7 +3,6 @@
 import doctest
 
 import pytest
-
 import quabla as qb
 
 BUILTIN_NAMES = ["abs", "all", "any", "max", "min", "pow", "round", "sum"]

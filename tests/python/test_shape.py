@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+import quabla as qb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy_oracle import axes, axis, bits, compare, data, shapes
-
-import quabla as qb
 
 DTYPES = st.sampled_from([np.float64, np.float32, bool])
 few = settings(max_examples=80, deadline=None)

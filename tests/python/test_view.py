@@ -5,7 +5,6 @@ import hashlib
 
 import numpy as np
 import pytest
-
 import quabla as qb
 
 DATA = np.arange(12.0).reshape(3, 4)
