@@ -75,13 +75,16 @@ QB_API int64_t qb_buffer_bytes(const qb_buffer *b);
 
 /* ---- ops ---- */
 
-/* An op is a number, looked up by name ("add", "tanh", "sum", "matmul": the rows of src/ops.h). */
+/* An op is a number, looked up by name ("add", "tanh", "sum", "matmul": the rows of src/ops.h). So is a composite ("softplus",
+   "norm": the rows of src/composites.h): qb_apply and qb_eager take both, and a program holds the ops that it is made of. */
 typedef struct {
     const char *name, *doc;
     int arity;        /* operands; -1 any number */
     bool elementwise; /* a UNARY or BINARY row, where, powi, cast, stop_gradient */
     double ulp;       /* bound in float64, 0 for exact ops */
     int result;       /* dtype of the result, or -1: as the operands */
+    const char *form; /* "op"; or how a composite (a function of several ops, no op of a program) is applied: "element", "test",
+                         "reduce" (attr list, n, keepdims), "axis" (attr i) */
 } qb_op_info;
 
 QB_API int qb_op_count(void);
@@ -90,13 +93,14 @@ QB_API qb_op_info qb_op_at(int op);
 
 /* What an op needs besides its operands. Start from {0}; set what the op uses. */
 typedef struct qb_attr {
-    int64_t i;                    /* powi: exponent. slice, pad_slice, concat: axis. cast: dtype */
-    int64_t start, length, step;  /* slice: start, length, step. pad_slice: start, length = total, step */
+    int64_t i;                    /* powi: exponent. gelu: 1: approximate. slice, pad_slice, concat, gather, scatter_add, cumsum: axis. cast: dtype */
+    int64_t start, length, step;  /* slice: start, length, step. pad_slice: start, length = total, step. cumsum: start 1: from the end */
     int n;                        /* entries of list; -1 in qb_apply: all axes (reductions), reversed (transpose) */
     int64_t list[QB_MAX_RANK];    /* sum, mean, max, min: axes. transpose: permutation. reshape, broadcast: shape */
     bool keepdims;                /* reductions, in qb_apply only: keep reduced axes with length 1 */
-    double f;                     /* constant: the value of every element */
-    qb_buffer *buffer;            /* constant: dense data, row-major; the graph takes its own reference */
+    double f;                     /* constant: the value of every element. var, std: ddof */
+    qb_buffer *buffer;            /* constant: dense data, row-major. gather, scatter_add: int64 indices, negative ones count from
+                                     the end in qb_apply. The graph takes its own reference */
     const char *name;             /* input: its name */
 } qb_attr;
 

@@ -39,12 +39,21 @@ const char *qb_dtype_name(int dtype)
     return dtype >= 0 && dtype < QB_DTYPE_COUNT ? names[dtype] : "?";
 }
 
-int qb_op_count(void) { return OP_COUNT; }
-int qb_op_find(const char *name) { return op_find(name); }
+int qb_op_count(void) { return APPLY_COUNT; }
+int qb_op_find(const char *name) { return op_find_any(name); }
+
+#define COMPOSITE(name, form, ...) FORM_##form,
+#define FORM_ELEMENT "element"
+#define FORM_TEST "test"
+#define FORM_REDUCE "reduce"
+#define FORM_AXIS "axis"
+static const char *const forms[] = {
+#include "composites.h"
+};
 
 qb_op_info qb_op_at(int op)
 {
-    if (op < 0 || op >= OP_COUNT) return (qb_op_info){0};
+    if (op < 0 || op >= APPLY_COUNT) return (qb_op_info){0};
     const OpRow *r = &op_table[op];
     return (qb_op_info){
         .name = r->name,
@@ -53,6 +62,7 @@ qb_op_info qb_op_at(int op)
         .elementwise = op_elementwise(op),
         .ulp = r->ulp,
         .result = r->to_bool ? QB_BOOL : -1,
+        .form = op < OP_COUNT ? "op" : forms[op - OP_COUNT],
     };
 }
 
@@ -174,7 +184,7 @@ const qb_type *qb_type_of(qb_value v) { return type_of(v); }
 qb_value qb_apply(qb_graph *g, int op, const qb_value *x, int n, const qb_attr *attr, qb_error *err)
 {
     if (!usable(g, err) || !owned(g, x, n, false, "operand", err)) return NONE;
-    if (op < 0 || op >= OP_COUNT)
+    if (op < 0 || op >= APPLY_COUNT)
         return error_set(err, QB_EVALUE, "no op has the number %d", op), NONE;
     Val v = apply_op(g, op, x, n, attr ? attr : &(Attr){0});
     return settle(g, err) ? v : NONE;
@@ -182,7 +192,7 @@ qb_value qb_apply(qb_graph *g, int op, const qb_value *x, int n, const qb_attr *
 
 static qb_value by_name(const char *op, const qb_value *x, int n, qb_error *err)
 {
-    int number = op_find(op);
+    int number = op_find_any(op);
     if (number < 0) return error_set(err, QB_EVALUE, "no op is called '%s'", op), NONE;
     for (int i = 0; i < n; i++) /* an earlier call failed: its error stays */
         if (val_none(x[i])) return NONE;

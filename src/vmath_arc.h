@@ -42,7 +42,7 @@ Q_FN double q_arctan(double x)
 Q_FN double q_atan2(double y, double x)
 {
     double a = q_abs(x), b = q_abs(y), top = a > b ? a : b, scale = top > 0x1p1000 ? 0x1p-100 : 1.0;
-    double low = a > b ? b : a, one = low == Q_INF ? 1.0 : 0.0;
+    double same = a == b ? a : 0.0, one = same == Q_INF ? 1.0 : 0.0;
     a = one > 0.0 ? 1.0 : a * scale;
     b = one > 0.0 ? 1.0 : b * scale;
     double n = b, d = a, j = 0.0, left = q_copysign(1.0, x);

@@ -7,13 +7,13 @@
    trace. */
 static bool clash(PyObject *l, PyObject *r)
 {
-    if (tracer_check(l) && ops_foreign(r)) {
+    if (tracer_check(l) && !view_check(r) && ops_foreign(r)) {
         PyErr_Format(PyExc_TypeError,
                      "a %s meets a TraceTensor; make it a Tensor first, with quabla.asarray",
                      Py_TYPE(r)->tp_name);
         return true;
     }
-    if (tracer_check(r) && ops_foreign(l)) {
+    if (tracer_check(r) && !view_check(l) && ops_foreign(l)) {
         PyErr_Format(core.TracerError,
                      "a %s meets a TraceTensor; make it a Tensor first, with quabla.asarray",
                      Py_TYPE(l)->tp_name);
@@ -67,28 +67,8 @@ PyObject *array_matmul(PyObject *l, PyObject *r)
     return out;
 }
 
-/* % and // are compositions of the package, found as functions by name. */
-static PyObject *composed(const char *name, PyObject *l, PyObject *r)
-{
-    if (!ops_operand(l) || !ops_operand(r)) Py_RETURN_NOTIMPLEMENTED;
-    if (clash(l, r)) return NULL;
-    PyObject *key = PyUnicode_FromString(name);
-    PyObject *method = key ? PyDict_GetItemWithError(core.Tensor->tp_dict, key) : NULL;
-    Py_XDECREF(key);
-    if (!method) {
-        if (PyErr_Occurred()) return NULL;
-        Py_RETURN_NOTIMPLEMENTED;
-    }
-    Py_INCREF(method);
-    PyObject *x = ops_array(l);
-    PyObject *out = x ? PyObject_CallFunctionObjArgs(method, x, r, NULL) : NULL;
-    Py_XDECREF(x);
-    Py_DECREF(method);
-    return out;
-}
-
-PyObject *array_mod(PyObject *l, PyObject *r) { return composed("mod", l, r); }
-PyObject *array_floordiv(PyObject *l, PyObject *r) { return composed("floor_divide", l, r); }
+PyObject *array_mod(PyObject *l, PyObject *r) { return binary(core.op.mod, l, r); }
+PyObject *array_floordiv(PyObject *l, PyObject *r) { return binary(core.op.floor_divide, l, r); }
 
 PyObject *array_compare(PyObject *l, PyObject *r, int how)
 {

@@ -388,6 +388,11 @@ static PyObject *from_tensor(PyObject *o, int dtype, bool copy)
 PyObject *convert_array(PyObject *o, int dtype, bool copy, bool *weak)
 {
     if (tensor_check(o)) return from_tensor(o, dtype, copy);
+    if (view_check(o)) {
+        PyObject *t = view_tensor(o), *out = t ? from_tensor(t, dtype, false) : NULL;
+        Py_XDECREF(t);
+        return out;
+    }
     if (tracer_check(o)) return dtype < 0 ? Py_NewRef(o) : shape_astype(o, dtype);
     if (PyFloat_Check(o)) return tensor_scalar(PyFloat_AS_DOUBLE(o), dtype < 0 ? QB_F64 : dtype);
     if (PyBool_Check(o)) return tensor_scalar(o == Py_True, dtype < 0 ? QB_BOOL : dtype);

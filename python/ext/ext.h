@@ -22,11 +22,12 @@ _Static_assert(sizeof(Py_ssize_t) == sizeof(int64_t),
 #define KNOWN_OPS(X) \
     X(add) X(sub) X(mul) X(div) X(pow) X(powi) X(neg) X(abs) X(floor) X(round) X(less) X(less_equal) \
     X(greater) X(greater_equal) X(logical_and) X(logical_or) X(logical_not) X(matmul) X(where) X(cast) \
-    X(stop_gradient) X(broadcast) X(reshape) X(transpose) X(slice) X(concat) X(sum) X(mean) X(max) X(min)
+    X(stop_gradient) X(broadcast) X(reshape) X(transpose) X(slice) X(concat) X(sum) X(mean) X(max) X(min) \
+    X(maximum) X(minimum) X(mod) X(floor_divide)
 /* clang-format on */
 
 typedef struct {
-    PyTypeObject *Tensor, *Tracer, *DType, *Method, *TreeDef, *Transform, *Cache, *Vjp, *StepLoop,
+    PyTypeObject *Tensor, *View, *Tracer, *DType, *Method, *TreeDef, *Transform, *Cache, *Vjp, *StepLoop,
         *Lowered, *Compiled, *ShapeDtype, *Program, *Executable;
     PyObject *QuablaError, *TracerError, *RetraceLimitError, *RetraceWarning,
         *UnsupportedOperationError;
@@ -85,14 +86,27 @@ PyObject *array_add(PyObject *, PyObject *), *array_sub(PyObject *, PyObject *),
     *array_compare(PyObject *, PyObject *, int), *array_iter(PyObject *);
 Py_hash_t array_hash(PyObject *);
 /* clang-format off */
-#define ARRAY_SLOTS \
+#define ARITHMETIC_SLOTS \
     {Py_nb_add, array_add}, {Py_nb_subtract, array_sub}, {Py_nb_multiply, array_mul}, {Py_nb_true_divide, array_div}, \
     {Py_nb_remainder, array_mod}, {Py_nb_floor_divide, array_floordiv}, {Py_nb_power, array_pow}, \
     {Py_nb_matrix_multiply, array_matmul}, {Py_nb_and, array_and}, {Py_nb_or, array_or}, \
-    {Py_nb_negative, array_neg}, {Py_nb_positive, array_pos}, {Py_nb_absolute, array_abs}, {Py_nb_invert, array_invert}, \
-    {Py_tp_richcompare, array_compare}, {Py_tp_hash, array_hash}, {Py_tp_iter, array_iter}, \
+    {Py_nb_negative, array_neg}, {Py_nb_absolute, array_abs}, {Py_nb_invert, array_invert}, \
+    {Py_tp_richcompare, array_compare}, {Py_tp_hash, array_hash}
+#define ARRAY_SLOTS ARITHMETIC_SLOTS, \
+    {Py_nb_positive, array_pos}, {Py_tp_iter, array_iter}, \
     {Py_mp_length, index_length}, {Py_mp_subscript, index_get}, {Py_sq_item, index_item}, {Py_sq_length, index_length}
 /* clang-format on */
+
+/* ---- view.c: TensorView ---- */
+bool view_init(PyObject *m);
+bool view_check(PyObject *o);
+PyObject *view_slice(PyObject *tensor, const qb_attr *a); /* a: of the op slice */
+PyObject *view_tensor(PyObject *view);
+
+/* ---- dlpack.c ---- */
+bool dlpack_init(PyObject *m);
+PyObject *dlpack_export(PyObject *tensor, PyObject *args, PyObject *kwargs); /* __dlpack__ */
+PyObject *dlpack_device(PyObject *tensor, PyObject *none);                  /* __dlpack_device__ */
 
 /* ---- tracer.c: traces and their values ---- */
 /* One trace under construction. Frames of a thread form a stack; a value of an enclosing frame
@@ -156,16 +170,29 @@ typedef struct {
     OpCall call;
     int op, as;
 } OpRow;
-bool ops_add(PyObject *m, const OpRow *row);
+bool ops_add(PyObject *m, const OpRow *row); /* with its example of examples.h at the end of doc */
+/* Sentences that many docs share. */
+#define FLOATS "\n\nx: array, number or list, float32 or float64, any shape; bool raises ValueError, use astype.\n"
+#define OVER                                                                                                           \
+    "axis: None for all axes, an int or ints, negative ones from the end. keepdims: keep the reduced axes with length 1.\n" \
+    "Raises ValueError for an axis that x has not or that is named twice.\n"
 
 /* ---- shape.c: reductions and structural functions ---- */
 bool shape_init(PyObject *m);
+/* Arguments (axis, start, length, step=1) of a method slice, into the attributes of the op. */
+bool shape_slice_args(PyObject *const *args, Py_ssize_t n, PyObject *kwnames, qb_attr *attr);
+bool shape_int(const char *who, const char *what, PyObject *o, int64_t *out);
+/* Axes of a reduction, None, an int or ints, into list and n. */
+bool shape_axes(const char *who, PyObject *o, qb_attr *attr);
 bool shape_parse(const char *who, PyObject *o,
                  qb_type *t); /* a shape argument: an int or ints >= 1 */
 PyObject *shape_reshape(PyObject *x, int rank, const int64_t *dims);
 PyObject *shape_transpose(PyObject *x, int rank, const int64_t *axes);
 PyObject *shape_astype(PyObject *x, int dtype);
 PyObject *shape_broadcast(PyObject *x, const qb_type *shape);
+
+/* ---- compose.c: functions that take more than arrays and axes ---- */
+bool compose_init(PyObject *m);
 
 /* ---- index.c: basic indexing ---- */
 Py_ssize_t index_length(PyObject *x);

@@ -316,13 +316,39 @@ static bool add_function(PyObject *module, const OpRow *row, PyObject *op)
     return module_add(module, row->name, f);
 }
 
-/* row is kept: it is static, or lives as long as the process. */
-bool ops_add(PyObject *module, const OpRow *row)
+/* The example of a function, as a line of a Python session and what it prints. */
+static const struct {
+    const char *name, *call, *result;
+} examples[] = {
+#define EXAMPLE(name, call, result) {#name, call, result},
+#include "examples.h"
+#undef EXAMPLE
+};
+
+/* doc and the function's example; for the life of the process. NULL when out of memory. */
+static char *documented(const OpRow *row)
 {
-    PyObject *op = bound_op(row->op);
-    const bool ok = op && (!(row->as & AS_FUNCTION) || add_function(module, row, op)) &&
+    const char *call = "", *result = "";
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
+        if (!strcmp(examples[i].name, row->name))
+            call = examples[i].call, result = examples[i].result;
+    const size_t size = strlen(row->doc) + strlen(call) + strlen(result) + 16;
+    char *doc = PyMem_Malloc(size);
+    if (doc) snprintf(doc, size, *call ? "%s\n>>> %s\n%s\n" : "%s", row->doc, call, result);
+    return doc;
+}
+
+bool ops_add(PyObject *module, const OpRow *given)
+{
+    OpRow *row = PyMem_Malloc(sizeof *row); /* for the life of the process too */
+    char *doc = row ? documented(given) : NULL;
+    PyObject *op = doc ? bound_op(given->op) : NULL;
+    if (!op) return PyMem_Free(row), PyMem_Free(doc), PyErr_NoMemory(), false;
+    *row = *given;
+    row->doc = doc;
+    const bool ok = (!(row->as & AS_FUNCTION) || add_function(module, row, op)) &&
                     (!(row->as & AS_METHOD) || add_method(row, op));
-    Py_XDECREF(op);
+    Py_DECREF(op);
     return ok;
 }
 
@@ -336,7 +362,8 @@ static PyObject *call_unary(PyObject *op, PyObject *const *args, Py_ssize_t n, P
     if (n == 1 && !kwnames) return ops_apply(ops_number(op), NULL, args, 1);
     const qb_op_info info = qb_op_at(ops_number(op));
     PyObject *x;
-    const bool test = info.result == QB_BOOL || !strcmp(info.name, "logical_not");
+    const bool test =
+        (info.result == QB_BOOL && strcmp(info.name, "isinf")) || !strcmp(info.name, "logical_not");
     return module_args(info.name, test ? value_name : x_name, 1, 1, args, n, kwnames, &x)
                ? ops_unary(ops_number(op), x)
                : NULL;
@@ -356,19 +383,47 @@ static PyObject *call_binary(PyObject *op, PyObject *const *args, Py_ssize_t n, 
     return number == core.op.pow ? ops_power(args[0], args[1]) : ops_apply(number, NULL, args, 2);
 }
 
+/* What the parameters may be, and what comes out. */
+static int row_doc(char *out, size_t size, const qb_op_info *info, const char *name,
+                   const char *params)
+{
+    const bool test = info->result == QB_BOOL, logic = !strncmp(info->name, "logical", 7),
+               pair = info->arity == 2;
+    int n = snprintf(out, size, "%s(%s)\n--\n\nElementwise: %s.\n\n%s: %s%s.\n", name, params,
+                     info->doc, params,
+                     pair ? "arrays, numbers or lists that broadcast, "
+                          : "array, number or list of any shape, ",
+                     logic          ? "bool"
+                     : test && pair ? "of one dtype; numbers adopt it"
+                     : pair ? "float32 or float64, of one dtype; numbers adopt it, bool beside a "
+                              "float counts as 0 and 1"
+                            : "float32 or float64");
+    n += snprintf(out + n, size - (size_t)n, "Returns %s%s. Raises ValueError for %s.\n",
+                  test || logic ? "a bool array of " : "an array of ",
+                  pair            ? "the common shape"
+                  : test || logic ? "its shape"
+                                  : "its shape and dtype",
+                  logic  ? "floating operands; compare them first"
+                  : pair ? "float32 with float64 and for shapes that do not broadcast"
+                         : "bool; use astype");
+    if (info->ulp > 0)
+        n += snprintf(out + n, size - (size_t)n,
+                      "The error is at most %g units in the last place in float64; float32 is "
+                      "that, rounded.\n",
+                      info->ulp);
+    return n;
+}
+
 static bool add_row(PyObject *m, int op, const char *name)
 {
     const qb_op_info info = qb_op_at(op);
-    const bool test = info.result == QB_BOOL || !strncmp(info.name, "logical", 7);
+    const bool test =
+        (info.result == QB_BOOL && strcmp(name, "isinf")) || !strncmp(info.name, "logical", 7);
     const char *params = info.arity == 1 ? test ? "value" : "x" : test ? "lhs, rhs" : "x1, x2";
-    const size_t size = strlen(name) + strlen(params) + strlen(info.doc) + 64;
-    OpRow *row = PyMem_Calloc(1, sizeof *row);
-    char *doc = PyMem_Malloc(size);
-    if (!row || !doc) return PyMem_Free(row), PyMem_Free(doc), PyErr_NoMemory(), false;
-    snprintf(doc, size, "%s(%s)\n--\n\nElementwise: %s.", name, params, info.doc);
-    *row =
-        (OpRow){name, doc, info.arity == 1 ? call_unary : call_binary, op, AS_FUNCTION | AS_METHOD};
-    return ops_add(m, row);
+    char doc[1200];
+    row_doc(doc, sizeof doc, &info, name, params);
+    return ops_add(m, &(OpRow){name, doc, info.arity == 1 ? call_unary : call_binary, op,
+                               AS_FUNCTION | AS_METHOD});
 }
 
 bool ops_init(PyObject *m)
@@ -377,8 +432,10 @@ bool ops_init(PyObject *m)
     if (!core.Method) return false;
     for (int op = 0; op < qb_op_count(); op++) {
         const qb_op_info info = qb_op_at(op);
-        const bool row = info.elementwise && info.arity <= 2 && op != core.op.powi &&
-                         op != core.op.cast && op != core.op.stop_gradient;
+        const bool composite = !strcmp(info.form, "element") || !strcmp(info.form, "test");
+        const bool more = op == core.op.powi || op == core.op.cast || op == core.op.stop_gradient ||
+                          !strcmp(info.name, "gelu");
+        const bool row = (info.elementwise || composite) && info.arity <= 2 && !more;
         if (row && !add_row(m, op, info.name)) return false;
     }
     return add_row(m, core.op.pow, "power");

@@ -5,7 +5,7 @@
 
 /* ---- reading arguments ---- */
 
-static bool as_int64(const char *who, const char *what, PyObject *o, int64_t *out)
+bool shape_int(const char *who, const char *what, PyObject *o, int64_t *out)
 {
     if (PyBool_Check(o) || !PyIndex_Check(o) || array_check(o)) {
         PyErr_Format(PyExc_TypeError, "%s: %s is a Python int, not %s", who, what, stage_kind(o));
@@ -25,7 +25,7 @@ static bool as_int64(const char *who, const char *what, PyObject *o, int64_t *ou
 static int ints(const char *who, const char *what, PyObject *o, int64_t *out)
 {
     if (!PyList_Check(o) && !PyTuple_Check(o) && !PyRange_Check(o))
-        return as_int64(who, what, o, out) ? 1 : -1;
+        return shape_int(who, what, o, out) ? 1 : -1;
     PyObject *list = PySequence_Fast(o, "not a sequence");
     if (!list) return -1;
     Py_ssize_t n = PySequence_Fast_GET_SIZE(list);
@@ -35,9 +35,15 @@ static int ints(const char *who, const char *what, PyObject *o, int64_t *out)
         n = -1;
     }
     for (Py_ssize_t i = 0; i < n; i++)
-        if (!as_int64(who, what, PySequence_Fast_GET_ITEM(list, i), &out[i])) n = -1;
+        if (!shape_int(who, what, PySequence_Fast_GET_ITEM(list, i), &out[i])) n = -1;
     Py_DECREF(list);
     return (int)n;
+}
+
+bool shape_axes(const char *who, PyObject *o, qb_attr *attr)
+{
+    attr->n = -1;
+    return !o || o == Py_None || (attr->n = ints(who, "axis", o, attr->list)) >= 0;
 }
 
 bool shape_parse(const char *who, PyObject *o, qb_type *t)
@@ -100,7 +106,7 @@ static PyObject *reduce(PyObject *op, PyObject *const *args, Py_ssize_t n, PyObj
     PyObject *a[3];
     qb_attr attr = {.n = -1};
     if (!module_args(who, reduce_names, 1, 3, args, n, kwnames, a)) return NULL;
-    if (a[1] && a[1] != Py_None && (attr.n = ints(who, "axis", a[1], attr.list)) < 0) return NULL;
+    if (!shape_axes(who, a[1], &attr)) return NULL;
     const int keep = a[2] ? PyObject_IsTrue(a[2]) : 0;
     if (keep < 0) return NULL;
     attr.keepdims = keep;
@@ -148,7 +154,7 @@ static PyObject *powi(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t
     PyObject *a[2];
     qb_attr attr = {0};
     if (!module_args("powi", powi_names, 2, 2, args, n, kwnames, a) ||
-        !as_int64("powi", "exponent", a[1], &attr.i))
+        !shape_int("powi", "exponent", a[1], &attr.i))
         return NULL;
     return ops_apply(core.op.powi, &attr, a, 1);
 }
@@ -222,27 +228,47 @@ static PyObject *broadcast_to(PyObject *Py_UNUSED(op), PyObject *const *args, Py
     return shape_broadcast(a[0], &shape);
 }
 
+/* a: axis, start, length, step, and whatever comes before them. */
+static bool slice_attr(PyObject *const *a, qb_attr *attr)
+{
+    *attr = (qb_attr){.step = 1};
+    return shape_int("slice", "axis", a[0], &attr->i) &&
+           shape_int("slice", "start", a[1], &attr->start) &&
+           shape_int("slice", "length", a[2], &attr->length) &&
+           (!a[3] || shape_int("slice", "step", a[3], &attr->step));
+}
+
 static const char *const slice_names[] = {"x", "axis", "start", "length", "step"};
+
+bool shape_slice_args(PyObject *const *args, Py_ssize_t n, PyObject *kwnames, qb_attr *attr)
+{
+    PyObject *a[4];
+    return module_args("slice", slice_names + 1, 3, 4, args, n, kwnames, a) && slice_attr(a, attr);
+}
 
 static PyObject *slice(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n,
                        PyObject *kwnames)
 {
     PyObject *a[5];
-    qb_attr attr = {.step = 1};
-    if (!module_args("slice", slice_names, 4, 5, args, n, kwnames, a) ||
-        !as_int64("slice", "axis", a[1], &attr.i) ||
-        !as_int64("slice", "start", a[2], &attr.start) ||
-        !as_int64("slice", "length", a[3], &attr.length) ||
-        (a[4] && !as_int64("slice", "step", a[4], &attr.step)))
+    qb_attr attr;
+    if (!module_args("slice", slice_names, 4, 5, args, n, kwnames, a) || !slice_attr(a + 1, &attr))
         return NULL;
     return ops_apply(core.op.slice, &attr, a, 1);
+}
+
+/* Of a Tensor a view, of a traced value a node. */
+static PyObject *slice_method(PyObject *op, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    qb_attr attr;
+    if (!n || !tensor_check(args[0])) return slice(op, args, n, kwnames);
+    return shape_slice_args(args + 1, n - 1, kwnames, &attr) ? view_slice(args[0], &attr) : NULL;
 }
 
 /* Elements of the sequence o, as arrays, in a new tuple. */
 static PyObject *parts(const char *who, PyObject *o)
 {
     PyObject *tuple =
-        tensor_check(o) || PyList_Check(o) || PyTuple_Check(o) ? PySequence_Tuple(o) : NULL;
+        array_check(o) || PyList_Check(o) || PyTuple_Check(o) ? PySequence_Tuple(o) : NULL;
     if (!tuple) {
         if (!PyErr_Occurred())
             PyErr_Format(PyExc_TypeError, "%s takes a list of arrays, not %s", who, stage_kind(o));
@@ -263,7 +289,7 @@ static PyObject *concat(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize
     PyObject *a[2];
     qb_attr attr = {0};
     if (!module_args("concat", concat_names, 1, 2, args, n, kwnames, a) ||
-        (a[1] && !as_int64("concat", "axis", a[1], &attr.i)))
+        (a[1] && !shape_int("concat", "axis", a[1], &attr.i)))
         return NULL;
     PyObject *list = parts("concat", a[0]);
     PyObject *out =
@@ -327,7 +353,7 @@ static PyObject *stack(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_
     PyObject *a[2], *out = NULL;
     qb_attr attr = {0};
     if (!module_args("stack", stack_names, 1, 2, args, n, kwnames, a) ||
-        (a[1] && !as_int64("stack", "axis", a[1], &attr.i)))
+        (a[1] && !shape_int("stack", "axis", a[1], &attr.i)))
         return NULL;
     PyObject *list = parts("stack", a[0]);
     if (!list) return NULL;
@@ -385,50 +411,117 @@ bool shape_init(PyObject *m)
     enum { BOTH = AS_FUNCTION | AS_METHOD };
     /* clang-format off */
     const OpRow rows[] = {
-        {"sum", "sum(x, axis=None, keepdims=False)\n--\n\n"
-            "Sum over all axes, or those of axis (an int or ints).", reduce, core.op.sum, BOTH},
-        {"mean", "mean(x, axis=None, keepdims=False)\n--\n\n"
-            "Mean over all axes, or those of axis (an int or ints).", reduce, core.op.mean, BOTH},
-        {"max", "max(x, axis=None, keepdims=False)\n--\n\n"
-            "Largest element; NaN wins. The derivative is split equally between ties.", reduce, core.op.max, BOTH},
-        {"min", "min(x, axis=None, keepdims=False)\n--\n\n"
-            "Smallest element; NaN wins. The derivative is split equally between ties.", reduce, core.op.min, BOTH},
-        {"matmul", "matmul(x1, x2)\n--\n\n"
-            "Matrix product as NumPy's: vectors, matrices, batches of matrices.", matmul, 0, BOTH},
-        {"where", "where(mask, on_true, on_false)\n--\n\n"
-            "Elements of on_true where mask is true, of on_false elsewhere.", where, 0, AS_FUNCTION},
-        {"where_select", "where_select(mask, on_true, on_false)\n--\n\n"
-            "quabla.where with this array as the mask.", where, 0, AS_METHOD},
-        {"stop_gradient", "stop_gradient(x)\n--\n\n"
-            "x, with zero derivative.", stop_gradient, 0, BOTH},
-        {"powi", "powi(x, exponent)\n--\n\n"
-            "x to an integer power >= 0, by multiplications.", powi, 0, BOTH},
-        {"astype", "astype(x, dtype)\n--\n\n"
-            "The array in another dtype; to bool, nonzero and NaN are True.", astype, 0, BOTH},
-        {"cast", "cast(x, dtype)\n--\n\n"
-            "The same as astype.", astype, 0, BOTH},
-        {"reshape", "reshape(x, shape)\n--\n\n"
-            "The same elements in row-major order in another shape; one length may be -1.", reshape, 0, BOTH},
-        {"transpose", "transpose(x, axes=None)\n--\n\n"
-            "Axes permuted: axis i of the result is axes[i] of x; reversed by default.", transpose, 0, BOTH},
-        {"broadcast_to", "broadcast_to(x, shape)\n--\n\n"
-            "x repeated to a shape, by NumPy's rules.", broadcast_to, 0, BOTH},
-        {"slice", "slice(x, axis, start, length, step=1)\n--\n\n"
-            "Elements start + i * step, i < length, along one axis.", slice, 0, BOTH},
-        {"concat", "concat(matrices, axis=0)\n--\n\n"
-            "Arrays one after the other along an axis.", concat, 0, AS_FUNCTION},
-        {"stack", "stack(tensors, axis=0)\n--\n\n"
-            "Arrays of one shape along a new axis.", stack, 0, AS_FUNCTION},
-        {"__round__", "__round__(self, ndigits=None)\n--\n\n"
-            "Nearest integers, half to even.", rounded, core.op.round, AS_METHOD},
-        {"gt", "gt(self, rhs)\n--\n\n"
-            "self > rhs as a mask of 0 and 1 in the dtype of self.", gt, 0, AS_METHOD},
+        {"sum",
+         "sum(x, axis=None, keepdims=False)\n--\n\nSum over axes, in a fixed order: blocks of 128, "
+         "8 lanes each. float32 sums are float64 inside and rounded once." FLOATS OVER,
+         reduce, core.op.sum, BOTH},
+        {"mean",
+         "mean(x, axis=None, keepdims=False)\n--\n\nMean over axes: the sum divided by the number "
+         "of elements, float32 rounded once at the end." FLOATS OVER,
+         reduce, core.op.mean, BOTH},
+        {"max",
+         "max(x, axis=None, keepdims=False)\n--\n\nLargest element over axes; NaN wins, -0 < +0. "
+         "The derivative is split equally between ties." FLOATS OVER,
+         reduce, core.op.max, BOTH},
+        {"min",
+         "min(x, axis=None, keepdims=False)\n--\n\nSmallest element over axes; NaN wins, -0 < +0. "
+         "The derivative is split equally between ties." FLOATS OVER,
+         reduce, core.op.min, BOTH},
+        {"prod",
+         "prod(x, axis=None, keepdims=False)\n--\n\nProduct over axes, as a tree of pairs; its "
+         "derivatives are products, exact also where elements are 0." FLOATS OVER,
+         reduce, qb_op_find("prod"), BOTH},
+        {"norm",
+         "norm(x, axis=None, keepdims=False)\n--\n\nSquare root of the sum of squares over axes, "
+         "without overflow; its derivative at 0 is 0." FLOATS OVER,
+         reduce, qb_op_find("norm"), BOTH},
+        {"logsumexp",
+         "logsumexp(x, axis=None, keepdims=False)\n--\n\nLogarithm of the sum of exponentials over "
+         "axes, without overflow; -inf where all elements are, inf where one is." FLOATS OVER,
+         reduce, qb_op_find("logsumexp"), BOTH},
+        {"any",
+         "any(x, axis=None, keepdims=False)\n--\n\nIs any element true over axes? Nonzero and NaN "
+         "are. Returns bool.\n\nx: array, number or list of any dtype and shape.\n" OVER,
+         reduce, qb_op_find("any"), BOTH},
+        {"all",
+         "all(x, axis=None, keepdims=False)\n--\n\nAre all elements true over axes? Nonzero and "
+         "NaN are. Returns bool.\n\nx: array, number or list of any dtype and shape.\n" OVER,
+         reduce, qb_op_find("all"), BOTH},
+        {"matmul",
+         "matmul(x1, x2)\n--\n\nMatrix product, as NumPy's.\n\nx1: [..., m, k], x2: [..., k, n], "
+         "float32 or float64, batch axes broadcast; a vector counts as a row on the left, a\n"
+         "column on the right. Returns [..., m, n] without the axes of vectors. float32 products "
+         "and sums are float64 inside, rounded once.\n"
+         "Raises ValueError for scalars, inner lengths or batch axes that do not fit, dtypes that "
+         "differ.\n",
+         matmul, 0, BOTH},
+        {"where",
+         "where(mask, on_true, on_false)\n--\n\nElements of on_true where mask is true, of "
+         "on_false elsewhere.\n\nmask: bool, or floating tested != 0. All three broadcast; the "
+         "branches have one dtype, numbers adopt it.\n"
+         "No derivative goes through mask or the element that is not taken: NaN or inf there never "
+         "leaks.\n",
+         where, 0, AS_FUNCTION},
+        {"where_select",
+         "where_select(mask, on_true, on_false)\n--\n\nquabla.where with this array as the mask.\n",
+         where, 0, AS_METHOD},
+        {"stop_gradient",
+         "stop_gradient(x)\n--\n\nx itself, with zero derivative in every mode.\n\nx: array of any "
+         "dtype and shape.\n",
+         stop_gradient, 0, BOTH},
+        {"powi",
+         "powi(x, exponent)\n--\n\nx to a constant int power >= 0, by multiplications; x ** 3 is "
+         "this." FLOATS "ValueError for a negative exponent.\n",
+         powi, 0, BOTH},
+        {"astype",
+         "astype(x, dtype)\n--\n\nThe array in another dtype; to bool, nonzero and NaN are "
+         "True.\n\nx: array, number or list. dtype: quabla.float32, float64 or bool_, their names, "
+         "or NumPy's; else TypeError. The derivative is cast\n"
+         "back between floating dtypes, and 0 to and from bool.\n",
+         astype, 0, BOTH},
+        {"cast", "cast(x, dtype)\n--\n\nThe same as astype.\n", astype, 0, BOTH},
+        {"reshape",
+         "reshape(x, shape)\n--\n\nThe same elements in row-major order in another shape.\n\nx: "
+         "array of any dtype. shape: an int or ints, one of which may be -1; x.reshape(2, 3) works "
+         "too.\n"
+         "Raises ValueError when the elements do not fill it.\n",
+         reshape, 0, BOTH},
+        {"transpose",
+         "transpose(x, axes=None)\n--\n\nAxes permuted: axis i of the result is axes[i] of x; "
+         "reversed for None.\n\nx: array of any dtype. Raises ValueError when axes does not name "
+         "each axis once.\n",
+         transpose, 0, BOTH},
+        {"broadcast_to",
+         "broadcast_to(x, shape)\n--\n\nx repeated to a shape, by NumPy's rules.\n\nx: array of "
+         "any dtype. Raises ValueError when its axes are neither 1 nor those of shape.\n",
+         broadcast_to, 0, BOTH},
+        {"slice",
+         "slice(x, axis, start, length, step=1)\n--\n\nElements start + i * step, i < length, "
+         "along one axis; step is any nonzero int.\n\nRaises IndexError when they leave the axis, "
+         "ValueError for length < 1, step 0 or an axis that x has not.\n",
+         slice, 0, AS_FUNCTION},
+        {"slice",
+         "slice(x, axis, start, length, step=1)\n--\n\nA TensorView of elements start + i * step, "
+         "i < length, along one axis: nothing is copied. Of a traced value, those elements.\n\n"
+         "Raises IndexError when they leave the axis, ValueError for length < 1, step 0 or an axis "
+         "that x has not.\n",
+         slice_method, 0, AS_METHOD},
+        {"concat",
+         "concat(matrices, axis=0)\n--\n\nArrays one after the other along an axis.\n\nmatrices: a "
+         "list or tuple of arrays of one dtype that agree outside axis; else ValueError.\n",
+         concat, 0, AS_FUNCTION},
+        {"stack",
+         "stack(tensors, axis=0)\n--\n\nArrays of one shape along a new axis.\n\ntensors: a list "
+         "or tuple of arrays or numbers of one dtype and shape; else ValueError. axis: place of "
+         "the new axis, negative from the end.\n",
+         stack, 0, AS_FUNCTION},
+        {"__round__", "__round__(self, ndigits=None)\n--\n\nNearest integers, half to even.\n",
+         rounded, core.op.round, AS_METHOD},
+        {"gt", "gt(self, rhs)\n--\n\nself > rhs as a mask of 0 and 1 in the dtype of self.\n", gt,
+         0, AS_METHOD},
     };
     /* clang-format on */
-    OpRow *kept = PyMem_Malloc(sizeof rows); /* for the life of the process */
-    if (!kept) return PyErr_NoMemory(), false;
-    memcpy(kept, rows, sizeof rows);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!ops_add(m, &kept[i])) return false;
+        if (!ops_add(m, &rows[i])) return false;
     return true;
 }

@@ -239,7 +239,18 @@ static PyObject *from_bytes(PyObject *Py_UNUSED(m), PyObject *args)
 
 static PyObject *itself(PyObject *o, PyObject *Py_UNUSED(any)) { return Py_NewRef(o); }
 
+/* __array_namespace__(*, api_version=None): where the functions of these arrays are. */
+static PyObject *namespace(PyObject *Py_UNUSED(o), PyObject *Py_UNUSED(args),
+                           PyObject *Py_UNUSED(kwargs))
+{
+    return PyImport_ImportModule("quabla");
+}
+
 static PyMethodDef methods[] = {
+    {"__dlpack__", (PyCFunction)(void (*)(void))dlpack_export, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"__dlpack_device__", dlpack_device, METH_NOARGS, NULL},
+    {"__array_namespace__", (PyCFunction)(void (*)(void)) namespace, METH_VARARGS | METH_KEYWORDS,
+     NULL},
     {"item", item, METH_NOARGS, "item()\n--\n\nThe only element, as a Python float or bool."},
     {"tolist", tolist, METH_NOARGS,
      "tolist()\n--\n\nNested lists of Python floats or bools; of a scalar its value."},

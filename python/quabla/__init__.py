@@ -6,7 +6,7 @@ any order. `qb.optim` trains, `qb.random` draws keyed random numbers, `qb.tree` 
 
 import abc as _abc
 
-from . import _core, optim, random, tree
+from . import _calculus, _core, _products, _shape, _statics, optim, random, tree
 from ._compiler import Compiler
 from ._control import cond, fori_loop, scan, switch, while_loop
 from ._core import (
@@ -17,6 +17,7 @@ from ._core import (
     RetraceWarning,
     ShapeDtype,
     Tensor,
+    TensorView,
     TracerError,
     TraceTensor,
     UnsupportedOperationError,
@@ -31,82 +32,39 @@ from ._explain import explain
 from ._transforms import hessian, jacobian
 
 # Functions of the extension. Those named as Python's builtins are attributes and stay out of __all__.
+# fmt: off
 _FUNCTIONS = [
-    "add",
-    "arange",
-    "arccos",
-    "arccosh",
-    "arcsin",
-    "arcsinh",
-    "arctan",
-    "arctanh",
-    "array",
-    "asarray",
-    "astype",
-    "atan2",
-    "broadcast_to",
-    "cbrt",
-    "ceil",
-    "concat",
-    "cos",
-    "cosh",
-    "div",
-    "equal",
-    "erf",
-    "erfc",
-    "exp",
-    "exp2",
-    "expm1",
-    "eye",
-    "floor",
-    "fmod",
-    "full",
-    "full_like",
-    "grad",
-    "greater",
-    "greater_equal",
-    "hypot",
-    "jit",
-    "jvp",
-    "less",
-    "less_equal",
-    "linspace",
-    "log",
-    "log10",
-    "log1p",
-    "log2",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "matmul",
-    "mean",
-    "mul",
-    "neg",
-    "not_equal",
-    "ones",
-    "ones_like",
-    "power",
-    "powi",
-    "reshape",
-    "sign",
-    "sin",
-    "sinh",
-    "sqrt",
-    "stack",
-    "stop_gradient",
-    "sub",
-    "tan",
-    "tanh",
-    "transpose",
-    "value_and_grad",
-    "vjp",
-    "vmap",
-    "where",
-    "zeros",
+    "add", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "array",
+    "asarray", "astype", "atan2", "broadcast_to", "cbrt", "ceil", "clip", "concat", "cos",
+    "cosh", "cumsum", "div", "equal", "erf", "erfc", "exp", "exp2", "expm1",
+    "eye", "floor", "floor_divide", "fmod", "from_dlpack", "full", "full_like", "gather", "gelu", "grad",
+    "greater", "greater_equal", "hypot", "isfinite", "isinf", "isnan", "jit", "jvp", "less",
+    "less_equal", "linspace", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logical_and",
+    "logical_not", "logical_or", "logsumexp", "matmul", "maximum", "mean", "minimum", "mod", "mul",
+    "nan_to_num", "neg", "norm", "not_equal", "ones", "ones_like", "power", "powi", "prod",
+    "reciprocal", "relu", "remainder", "reshape", "scatter_add", "sigmoid", "sign", "silu", "sin",
+    "sinh", "softmax", "softplus", "sqrt", "square", "stack", "std", "stop_gradient", "sub",
+    "tan", "tanh", "transpose", "value_and_grad", "var", "vjp", "vmap", "where", "zeros",
     "zeros_like",
 ]
-_BUILTIN_NAMES = ["abs", "max", "min", "pow", "round", "sum"]
+# fmt: on
+_BUILTIN_NAMES = ["abs", "all", "any", "max", "min", "pow", "round", "sum"]
 globals().update({name: getattr(_core, name) for name in _FUNCTIONS + _BUILTIN_NAMES})
+
+# Functions written here; each is a method of arrays too, but for those that take arrays in another place than the first.
+_COMPOSED = {
+    _calculus: "diff interp polyval trapezoid",
+    _products: "cross dot einsum kron outer tensordot",
+    _shape: "diag diagonal expand_dims flip meshgrid moveaxis pad ravel repeat roll split squeeze swapaxes tile trace tril triu",
+}
+_NO_METHODS = ("einsum", "meshgrid", "polyval")
+for _module, _names in _COMPOSED.items():
+    for _name in _names.split():
+        _FUNCTIONS.append(_name)
+        globals()[_name] = getattr(_module, _name)
+        if _name not in _NO_METHODS:
+            _core._add_method(_name, globals()[_name])
+del _module, _names, _name
 
 
 class Array(_abc.ABC):  # noqa: B024  the array types are registered below
@@ -114,6 +72,7 @@ class Array(_abc.ABC):  # noqa: B024  the array types are registered below
 
 
 Array.register(_core.Tensor)
+Array.register(_core.TensorView)
 Array.register(_core.TraceTensor)
 
 
@@ -156,6 +115,7 @@ __all__ = [
     "RetraceWarning",
     "ShapeDtype",
     "Tensor",
+    "TensorView",
     "TraceTensor",
     "TracerError",
     "UnsupportedOperationError",

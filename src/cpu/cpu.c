@@ -21,6 +21,9 @@ static bool compile_steps(qb_plan *p, Exec *x, TileSet *tiles, qb_error *err)
         e->kind = s->kind;
         if (e->kind == STEP_LOOP) {
             if (!control_compile(&e->control, p, &s->loop, &x->arena, err)) return false;
+        } else if (e->kind == STEP_CALL) {
+            if (!call_compile(&e->call, p, &s->call, &x->arena, err)) return false;
+            x->pack_bytes = larger(x->pack_bytes, round64(e->call.scratch));
         } else if (e->kind == STEP_REGION) {
             if (!code_compile(&e->code, p, &s->region, tiles, &x->arena, err)) return false;
             x->thread_bytes = larger(x->thread_bytes, round64(e->code.thread_bytes));
@@ -212,7 +215,8 @@ bool cpu_steps(const qb_plan *p, Workspace *w, const Isa *isa, qb_error *err)
             run_region(x, e, isa, w);
         else if (e->kind == STEP_MATMUL)
             run_product(x, e, isa, w);
-        else if (!control_run(&e->control, isa, w, err))
+        else if (e->kind == STEP_CALL ? !e->call.run(&e->call, w->base, w->pack, err)
+                                      : !control_run(&e->control, isa, w, err))
             return false;
     }
     return true;

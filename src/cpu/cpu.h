@@ -144,6 +144,22 @@ void product_pack(const ProductCode *o, const Isa *isa, char *const *base, char 
 void product_alone(const ProductCode *o, const Isa *isa, char *const *base, char *pack); /* all of it, here */
 void product_run(const ProductCode *o, const Isa *isa, char *const *base, char *pack, int64_t batch, int64_t task);
 
+/* ---- call.c: one op on row-major arrays. gather.c, cumsum.c: kernels ---- */
+typedef struct CallCode CallCode;
+/* A kernel. It may run tasks on the pool, and fail for what it finds in the data (a singular matrix). */
+typedef bool CallFn(const CallCode *o, char *const *base, char *scratch, qb_error *err);
+typedef struct {
+    CallFn *run;
+    int64_t (*scratch)(const Call *c); /* bytes of working memory, -1 on overflow; NULL: none */
+} CallKernel;
+struct CallCode { const Call *call; CallFn *run; Ref *x, *z; int64_t scratch; };
+typedef struct { int64_t outer, n, inner; } CallRows; /* an array seen from one axis */
+bool call_compile(CallCode *o, const qb_plan *p, const Call *c, Arena *keep, qb_error *err);
+const void *call_operand(const CallCode *o, char *const *base, int i);
+void *call_result(const CallCode *o, char *const *base, int i);
+CallRows call_rows(const Type *t, int64_t axis);
+CallFn gather_run, gather_add, cumsum_run;
+
 /* ---- control.c: cond, scan and while ---- */
 typedef struct Workspace Workspace;
 typedef struct { const Loop *l; Ref *in, *out; Ref scratch; } ControlCode;
@@ -153,7 +169,7 @@ bool control_run(const ControlCode *o, const Isa *isa, Workspace *w, qb_error *e
 /* ---- cpu.c: a compiled plan, and the memory of a run ---- */
 typedef struct {
     uint8_t kind; /* a StepKind */
-    union { Code code; ProductCode product; ControlCode control; };
+    union { Code code; ProductCode product; ControlCode control; CallCode call; };
 } Exe;
 typedef struct {
     Arena arena;
@@ -169,7 +185,7 @@ struct Workspace {
     int threads;
     int64_t epoch;  /* counts shared regions, so that a thread knows whether it has begun this one */
     char **base;    /* of thread 0 */
-    char *pack;     /* packed B of a product */
+    char *pack;     /* packed B of a product, working memory of a call */
     char *helpers;  /* of each thread from 1 on: a line with the epoch it has begun, its bases, its memory */
     int64_t stride; /* bytes of a helper */
     void *memory;

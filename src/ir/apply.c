@@ -24,8 +24,7 @@ static Val convert(Val x, int dtype, bool weak)
     return graph_emit(x.graph, OP_cast, &x, 1, &(Attr){.i = dtype, .start = weak});
 }
 
-/* Give x[0..n) one dtype. bools: may all of them be bool? */
-static bool promote(Graph *g, Op op, Val *x, int n, bool bools)
+bool apply_promote(Graph *g, int op, Val *x, int n, bool bools)
 {
     int strong = -1, weak = -1, first = 0;
     for (int i = 0; i < n; i++) {
@@ -78,7 +77,7 @@ static void shapes(char *text, size_t size, const Val *x, int n)
 }
 
 /* The common shape of axes [0, rank - skip) counted from the end; the last `skip` axes are not looked at. */
-static bool common(Graph *g, Op op, const Val *x, int n, int skip, Type *out)
+static bool common(Graph *g, int op, const Val *x, int n, int skip, Type *out)
 {
     *out = (Type){0};
     for (int i = 0; i < n; i++)
@@ -122,7 +121,7 @@ Val apply_broadcast(Val x, int rank, const int64_t *dims)
     return gbroadcast(greshape(x, rank, ones), rank, dims);
 }
 
-static bool broadcast_all(Graph *g, Op op, Val *x, int n)
+bool apply_together(Graph *g, int op, Val *x, int n)
 {
     Type t;
     if (!common(g, op, x, n, 0, &t)) return false;
@@ -131,7 +130,7 @@ static bool broadcast_all(Graph *g, Op op, Val *x, int n)
 }
 
 /* An axis in 0..rank-1 from one that may be negative; -1 and the graph fails when there is none. */
-static int axis_of(Graph *g, Op op, const Type *t, int64_t axis)
+static int axis_of(Graph *g, int op, const Type *t, int64_t axis)
 {
     if (axis >= -t->rank && axis < t->rank) return (int)(axis < 0 ? axis + t->rank : axis);
     fail(g, QB_ESHAPE, "%s: axis %lld of shape %s; axes go from %d to %d", NAME(op),
@@ -139,8 +138,7 @@ static int axis_of(Graph *g, Op op, const Type *t, int64_t axis)
     return -1;
 }
 
-/* a's list as distinct axes, in the order given; all of them for n = -1. Returns their number, -1 on failure. */
-static int axes_of(Graph *g, Op op, const Type *t, const Attr *a, int64_t *axes)
+int apply_axes(Graph *g, int op, const Type *t, const Attr *a, int64_t *axes)
 {
     bool seen[QB_MAX_RANK] = {0};
     int n = a->n < 0 ? t->rank : a->n;
@@ -170,15 +168,15 @@ static Val apply_row(Graph *g, Op op, Val *x, int n, const Attr *a)
             return fail(g, QB_EDTYPE, "%s: %s is not bool; compare it or convert it with astype",
                         r->name, TYPE_TEXT(type_of(x[i]))),
                    NONE;
-    if (r->in != IN_B && !promote(g, op, x, n, r->in == IN_A)) return NONE;
-    return broadcast_all(g, op, x, n) ? graph_emit(g, op, x, n, NULL) : NONE;
+    if (r->in != IN_B && !apply_promote(g, op, x, n, r->in == IN_A)) return NONE;
+    return apply_together(g, op, x, n) ? graph_emit(g, op, x, n, NULL) : NONE;
 }
 
 static Val apply_where(Graph *g, Op op, Val *x, int n, const Attr *a)
 {
     (void)a;
     x[0] = gcast(x[0], QB_BOOL);
-    if (!promote(g, op, x + 1, 2, true) || !broadcast_all(g, op, x, n)) return NONE;
+    if (!apply_promote(g, op, x + 1, 2, true) || !apply_together(g, op, x, n)) return NONE;
     return gwhere(x[0], x[1], x[2]);
 }
 
@@ -188,7 +186,7 @@ static Val apply_powi(Graph *g, Op op, Val *x, int n, const Attr *a)
         return fail(g, QB_EVALUE, "powi: exponent %lld is negative; use pow, or 1 / x",
                     (long long)a->i),
                NONE;
-    return promote(g, op, x, n, false) ? gpowi(x[0], a->i) : NONE;
+    return apply_promote(g, op, x, n, false) ? gpowi(x[0], a->i) : NONE;
 }
 
 static Val apply_cast(Graph *g, Op op, Val *x, int n, const Attr *a)
@@ -245,7 +243,7 @@ static Val apply_transpose(Graph *g, Op op, Val *x, int n, const Attr *a)
         return fail(g, QB_ESHAPE, "transpose: %d axes for shape %s; name each axis once", a->n,
                     SHAPE(t)),
                NONE;
-    if (axes_of(g, op, t, a, axes) < 0) return NONE;
+    if (apply_axes(g, op, t, a, axes) < 0) return NONE;
     for (int i = 0; a->n < 0 && i < t->rank; i++) axes[i] = t->rank - 1 - i;
     return gtranspose(x[0], axes);
 }
@@ -297,7 +295,7 @@ static Val apply_pad_slice(Graph *g, Op op, Val *x, int n, const Attr *a)
 
 static Val apply_concat(Graph *g, Op op, Val *x, int n, const Attr *a)
 {
-    if (!promote(g, op, x, n, true)) return NONE;
+    if (!apply_promote(g, op, x, n, true)) return NONE;
     const Type *t = type_of(x[0]);
     if (t->rank == 0) return fail(g, QB_ESHAPE, "concat: an operand of shape []; use stack"), NONE;
     int axis = axis_of(g, op, t, a->i);
@@ -317,14 +315,70 @@ static Val apply_concat(Graph *g, Op op, Val *x, int n, const Attr *a)
     return gconcat(g, x, n, axis);
 }
 
+/* ---- indices and running sums ---- */
+
+/* The indices of a as they stand in a graph: within an axis of n elements, none negative. A new reference; NULL and the graph
+   fails. */
+static qb_buffer *indices_of(Graph *g, Op op, const Attr *a, int axis, const Type *t)
+{
+    int64_t count = a->buffer ? a->buffer->bytes / (int64_t)sizeof(int64_t) : 0, n = t->dims[axis];
+    if (count < 1) return fail(g, QB_EVALUE, "%s: no indices", NAME(op)), NULL;
+    const int64_t *from = a->buffer->data;
+    bool negative = false;
+    for (int64_t k = 0; k < count; k++) {
+        if (from[k] < -n || from[k] >= n)
+            return fail(g, QB_EINDEX, "%s: index %lld is out of range for axis %d of shape %s",
+                        NAME(op), (long long)from[k], axis, SHAPE(t)),
+                   NULL;
+        negative |= from[k] < 0;
+    }
+    if (!negative) return qb_buffer_retain(a->buffer);
+    qb_buffer *b = qb_buffer_new(a->buffer->bytes, &g->error);
+    for (int64_t k = 0; b && k < count; k++)
+        ((int64_t *)b->data)[k] = from[k] < 0 ? from[k] + n : from[k];
+    return b;
+}
+
+static Val apply_gather(Graph *g, Op op, Val *x, int n, const Attr *a)
+{
+    (void)n;
+    const Type *t = type_of(x[0]);
+    int axis = axis_of(g, op, t, a->i);
+    qb_buffer *indices = axis < 0 ? NULL : indices_of(g, op, a, axis, t);
+    Val v = indices ? ggather(x[0], axis, indices) : NONE;
+    qb_buffer_release(indices);
+    return v;
+}
+
+/* The updates are broadcast to the shape of what they are added to. */
+static Val apply_scatter_add(Graph *g, Op op, Val *x, int n, const Attr *a)
+{
+    if (!apply_promote(g, op, x, n, false)) return NONE;
+    Type t = *type_of(x[0]);
+    int axis = axis_of(g, op, &t, a->i);
+    qb_buffer *indices = axis < 0 ? NULL : indices_of(g, op, a, axis, &t);
+    if (!indices) return NONE;
+    t.dims[axis] = indices->bytes / (int64_t)sizeof(int64_t);
+    Val v = gscatter_add(x[0], apply_broadcast(x[1], t.rank, t.dims), axis, indices);
+    qb_buffer_release(indices);
+    return v;
+}
+
+static Val apply_cumsum(Graph *g, Op op, Val *x, int n, const Attr *a)
+{
+    if (!apply_promote(g, op, x, n, false)) return NONE;
+    int axis = axis_of(g, op, type_of(x[0]), a->i);
+    return axis < 0 ? NONE : gcumsum(x[0], axis, a->start != 0);
+}
+
 /* ---- reductions and products ---- */
 
 static Val apply_reduce(Graph *g, Op op, Val *x, int n, const Attr *a)
 {
-    if (!promote(g, op, x, n, false)) return NONE;
+    if (!apply_promote(g, op, x, n, false)) return NONE;
     Type t = *type_of(x[0]);
     int64_t axes[QB_MAX_RANK], sorted[QB_MAX_RANK];
-    int count = axes_of(g, op, &t, a, axes), used = 0;
+    int count = apply_axes(g, op, &t, a, axes), used = 0;
     if (count < 0) return NONE;
     bool gone[QB_MAX_RANK] = {0};
     for (int i = 0; i < count; i++) gone[axes[i]] = true;
@@ -352,7 +406,7 @@ static Val batched(Val x, const Type *batch)
 static Val apply_matmul(Graph *g, Op op, Val *x, int n, const Attr *a)
 {
     (void)a;
-    if (!promote(g, op, x, n, false)) return NONE;
+    if (!apply_promote(g, op, x, n, false)) return NONE;
     Type t[2] = {*type_of(x[0]), *type_of(x[1])}, batch;
     if (t[0].rank == 0 || t[1].rank == 0)
         return fail(g, QB_ESHAPE, "matmul: shapes %s and %s; a scalar needs mul", SHAPE(&t[0]),
@@ -386,22 +440,21 @@ static Val apply_matmul(Graph *g, Op op, Val *x, int n, const Attr *a)
 /* ---- the table ---- */
 
 static Manner *const manners[OP_COUNT] = {
-    [OP_where] = apply_where,
-    [OP_powi] = apply_powi,
-    [OP_cast] = apply_cast,
-    [OP_reshape] = apply_reshape,
-    [OP_transpose] = apply_transpose,
-    [OP_broadcast] = apply_broadcast_op,
-    [OP_slice] = apply_slice,
-    [OP_pad_slice] = apply_pad_slice,
-    [OP_concat] = apply_concat,
-    [OP_sum] = apply_reduce,
-    [OP_mean] = apply_reduce,
-    [OP_max] = apply_reduce,
-    [OP_min] = apply_reduce,
-    [OP_matmul] = apply_matmul,
-    [OP_stop_gradient] = apply_stop_gradient,
+    [OP_where] = apply_where,         [OP_powi] = apply_powi,
+    [OP_cast] = apply_cast,           [OP_reshape] = apply_reshape,
+    [OP_transpose] = apply_transpose, [OP_broadcast] = apply_broadcast_op,
+    [OP_slice] = apply_slice,         [OP_pad_slice] = apply_pad_slice,
+    [OP_concat] = apply_concat,       [OP_sum] = apply_reduce,
+    [OP_mean] = apply_reduce,         [OP_max] = apply_reduce,
+    [OP_min] = apply_reduce,          [OP_matmul] = apply_matmul,
+    [OP_gather] = apply_gather,       [OP_scatter_add] = apply_scatter_add,
+    [OP_cumsum] = apply_cumsum,       [OP_stop_gradient] = apply_stop_gradient,
 };
+
+static Val compose(Graph *g, Op op, Val *x, int n, const Attr *a)
+{
+    return compose_apply(g, (int)op, x, n, a);
+}
 
 /* Without attributes: all axes, or their reverse. */
 static const Attr all_axes = {.n = -1};
@@ -409,8 +462,9 @@ static const Attr all_axes = {.n = -1};
 Val apply_op(Graph *g, int op, const Val *x, int n, const Attr *attr)
 {
     if (graph_failed(g)) return NONE;
-    if (op < 0 || op >= OP_COUNT) return fail(g, QB_EVALUE, "no op has the number %d", op), NONE;
-    Manner *f = op_table[op].cls == CLASS_STRUCT ? manners[op] : apply_row;
+    if (op < 0 || op >= APPLY_COUNT) return fail(g, QB_EVALUE, "no op has the number %d", op), NONE;
+    int cls = op_table[op].cls;
+    Manner *f = cls == CLASS_STRUCT ? manners[op] : cls == CLASS_COMPOSITE ? compose : apply_row;
     if (!f)
         return fail(g, QB_EVALUE, "%s is not applied to values; it has a function of its own",
                     NAME(op)),

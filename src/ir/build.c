@@ -196,6 +196,25 @@ Val gconcat(Graph *g, const Val *x, int n, int axis)
     return graph_emit(g, OP_concat, x, n, &(Attr){.i = axis});
 }
 
+/* ---- indices and running sums ---- */
+
+Val ggather(Val x, int axis, qb_buffer *indices)
+{
+    return emit1(OP_gather, x, &(Attr){.i = axis, .buffer = indices});
+}
+
+Val gscatter_add(Val x, Val updates, int axis, qb_buffer *indices)
+{
+    if (val_none(x) || val_none(updates)) return NONE;
+    return graph_emit(x.graph, OP_scatter_add, (Val[]){x, updates}, 2,
+                      &(Attr){.i = axis, .buffer = indices});
+}
+
+Val gcumsum(Val x, int axis, bool reverse)
+{
+    return emit1(OP_cumsum, x, &(Attr){.i = axis, .start = reverse});
+}
+
 /* ---- reductions and products ---- */
 
 Val greduce(Op op, Val x, const int64_t *axes, int n)

@@ -36,6 +36,9 @@ Val gmove_axis(Val x, int from, int to);
 Val gslice(Val x, int axis, int64_t start, int64_t length, int64_t step);
 Val gpad_slice(Val x, int axis, int64_t start, int64_t total, int64_t step);
 Val gconcat(Graph *g, const Val *x, int n, int axis);
+Val ggather(Val x, int axis, qb_buffer *indices);            /* indices: int64, within the axis; a reference is taken */
+Val gscatter_add(Val x, Val updates, int axis, qb_buffer *indices);
+Val gcumsum(Val x, int axis, bool reverse);
 Val greduce(Op op, Val x, const int64_t *axes, int n);       /* sum, mean, max, min; axes sorted; x itself for none */
 Val gsum(Val x, const int64_t *axes, int n);
 Val gmatmul(Val x, Val y);                                   /* equal batch axes */

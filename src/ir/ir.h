@@ -23,6 +23,12 @@ typedef enum { /* in the order of ops.h */
 #include "ops.h"
     OP_COUNT
 } Op;
+enum { /* composites: numbers for apply_op, no ops of a node */
+    COMPOSE_BEFORE = OP_COUNT - 1,
+#define COMPOSITE(name, ...) COMPOSE_##name,
+#include "composites.h"
+    APPLY_COUNT
+};
 _Static_assert(OP_COUNT <= 256, "Node.op is a byte");
 
 typedef struct {
@@ -60,6 +66,7 @@ struct qb_graph {
                           (already rounded to the dtype; 0 or 1 for bool)
      reshape, broadcast   n and list: shape
      cast                 i: dtype, start: 1 when weak
+   gather and scatter_add hold their indices, none of them negative, as int64 in buffer.
    Only graph_input, gconst, gdense, greshape, gbroadcast, gcast and gcast_like write them, and infer reads them.
    Region ops hold counts:
      scan                 i: carries, step: xs, length: iterations, start: 1 when from the last slice to the first
@@ -71,7 +78,7 @@ struct qb_graph {
    holds two, of the operands after pred. Results are strong unless the body's input (if it is a carry) and output are weak. */
 
 /* ---- op.c: the table as data ---- */
-typedef enum { CLASS_UNARY, CLASS_BINARY, CLASS_STRUCT } OpClass;
+typedef enum { CLASS_UNARY, CLASS_BINARY, CLASS_STRUCT, CLASS_COMPOSITE } OpClass;
 typedef enum { IN_F, IN_B, IN_A } OpIn; /* operand class of elementwise rows */
 typedef struct {
     const char *name, *doc, *attrs, *mlx;
@@ -79,10 +86,11 @@ typedef struct {
     bool to_bool;           /* out column is bool */
     double ulp;
 } OpRow;
-extern const OpRow op_table[OP_COUNT];
-int op_find(const char *name);                 /* -1 */
+extern const OpRow op_table[APPLY_COUNT];      /* ops, then composites */
+int op_find(const char *name);                 /* an op; -1 */
+int op_find_any(const char *name);             /* an op or a composite; -1 */
 bool op_commutes(int op);                      /* same bits with operands exchanged */
-bool op_elementwise(int op);                   /* UNARY and BINARY rows, powi, cast, stop_gradient, where */
+bool op_elementwise(int op);                   /* of ops: UNARY and BINARY rows, powi, cast, stop_gradient, where */
 int op_bodies(int op);                         /* graphs that a node of this op holds; most hold none */
 bool op_custom(int op);                        /* checkpoint, custom_jvp, custom_vjp: the value is that of the first body */
 
@@ -146,8 +154,15 @@ double value_scalar(Op op, int dtype, double x, double y); /* one element of an 
 
 /* ---- apply.c: an op as a user writes it: promotion, broadcasting, axes (qb_apply) ---- */
 Val apply_op(Graph *g, int op, const Val *x, int n, const Attr *attr);
+bool apply_promote(Graph *g, int op, Val *x, int n, bool bools); /* give x one dtype. bools: may all of them be bool? */
+bool apply_together(Graph *g, int op, Val *x, int n);        /* give x one shape, as NumPy broadcasts */
+/* a's list as distinct axes of t, in the order given; all of them for n = -1. Their number, -1 on failure. */
+int apply_axes(Graph *g, int op, const Type *t, const Attr *a, int64_t *axes);
 Val apply_astype(Val x, int dtype);                          /* strong result; x itself when nothing changes */
 Val apply_broadcast(Val x, int rank, const int64_t *dims);   /* NumPy's broadcast_to */
+
+/* ---- compose.c: composites; x may be overwritten ---- */
+Val compose_apply(Graph *g, int op, Val *x, int n, const Attr *a);
 
 /* ---- print.c, parse.c, check.c ---- */
 void print_graph(Text *t, const Graph *g);   /* the graph's own form, ends in `return %4`; parses back to the same graph */

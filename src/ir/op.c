@@ -5,7 +5,12 @@
 #define OUT_same false
 #define OUT_bool true
 
-const OpRow op_table[OP_COUNT] = {
+#define TO_ELEMENT false
+#define TO_TEST true
+#define TO_REDUCE false
+#define TO_AXIS false
+
+const OpRow op_table[APPLY_COUNT] = {
 #define UNARY(name, in, out, value, rare, slow, d, mlx, ulp, doc) \
     {#name, doc, "", #mlx, CLASS_UNARY, IN_##in, 1, OUT_##out, ulp},
 #define BINARY(name, in, out, value, rare, slow, dx, dy, mlx, ulp, doc) \
@@ -13,14 +18,20 @@ const OpRow op_table[OP_COUNT] = {
 #define STRUCT(name, arity, attrs, doc) \
     {#name, doc, attrs, "", CLASS_STRUCT, IN_A, (uint8_t)(arity), false, 0},
 #include "ops.h"
+#define COMPOSITE(name, form, arity, doc) \
+    {#name, doc, "", "", CLASS_COMPOSITE, IN_A, arity, TO_##form, 0},
+#include "composites.h"
 };
 
-int op_find(const char *name)
+static int find(const char *name, int count)
 {
-    for (int i = 0; i < OP_COUNT; i++)
+    for (int i = 0; i < count; i++)
         if (strcmp(op_table[i].name, name) == 0) return i;
     return -1;
 }
+
+int op_find(const char *name) { return find(name, OP_COUNT); }
+int op_find_any(const char *name) { return find(name, APPLY_COUNT); }
 
 bool op_elementwise(int op)
 {

@@ -183,6 +183,27 @@ static bool list(Parser *p, int64_t *out, int *n)
     return true;
 }
 
+/* gather and scatter_add: integers of any number, into a buffer of a. */
+static bool indices(Parser *p, Attr *a)
+{
+    const char *from;
+    int64_t n = 0, skipped;
+    if (!expect(p, "[")) return false;
+    for (from = p->s; !accept(p, "]"); n++)
+        if ((n && !expect(p, ",")) || !integer(p, &skipped)) return false;
+    const char *rest = p->s;
+    qb_buffer_release(a->buffer);
+    a->buffer = qb_buffer_new(n * (int64_t)sizeof skipped, p->err);
+    if (!a->buffer) return false;
+    p->s = from;
+    for (int64_t i = 0; i < n; i++) {
+        if (i) accept(p, ",");
+        integer(p, (int64_t *)a->buffer->data + i);
+    }
+    p->s = rest;
+    return true;
+}
+
 static bool type(Parser *p, Type *t)
 {
     *t = (Type){0};
@@ -273,6 +294,8 @@ static bool attributes(Parser *p, Op op, Attr *a, const char **data)
             if (!integer(p, at)) return false;
         } else if (strcmp(key, "axes") == 0) {
             if (!list(p, a->list, &a->n)) return false;
+        } else if (strcmp(key, "indices") == 0 && (op == OP_gather || op == OP_scatter_add)) {
+            if (!indices(p, a)) return false;
         } else if (strcmp(key, "name") == 0 && op == OP_input) {
             if (!name(p)) return false;
             a->name = arena_text(&p->g->arena, p->name);

@@ -95,6 +95,21 @@ static void value_out(Text *t, const Attr *a, const Type *type)
     text_add(t, "]");
 }
 
+/* gather and scatter_add: the list of their indices */
+static void indices_out(Text *t, const Attr *a)
+{
+    const int64_t *at = a->buffer ? a->buffer->data : NULL;
+    int64_t n = at ? a->buffer->bytes / (int64_t)sizeof *at : 0;
+    text_add(t, "[");
+    for (int64_t i = 0; i < n; i++) text_add(t, i ? ", %lld" : "%lld", (long long)at[i]);
+    text_add(t, "]");
+}
+
+static bool is_key(const char *key, int length, const char *name)
+{
+    return strlen(name) == (size_t)length && strncmp(key, name, (size_t)length) == 0;
+}
+
 /* The attributes that the op's row names, in its order: "axis start length step". */
 static void attrs_out(Text *t, const Node *n, const Type *type)
 {
@@ -112,15 +127,16 @@ static void attrs_out(Text *t, const Node *n, const Type *type)
                     {"total", a->length},  {"step", a->step},
                     {"carries", a->i},     {"xs", a->step},
                     {"reverse", a->start}, {"max_steps", a->length}};
-        if (strncmp(key, "name", (size_t)length) == 0)
+        if (is_key(key, length, "name"))
             name_out(t, a->name);
-        else if (strncmp(key, "value", (size_t)length) == 0)
+        else if (is_key(key, length, "value"))
             value_out(t, a, type);
-        else if (strncmp(key, "axes", (size_t)length) == 0)
+        else if (is_key(key, length, "axes"))
             text_add(t, "axes="), list_out(t, a->list, a->n);
+        else if (is_key(key, length, "indices"))
+            text_add(t, "indices="), indices_out(t, a);
         for (size_t i = 0; i < sizeof ints / sizeof *ints; i++)
-            if (strlen(ints[i].key) == (size_t)length &&
-                strncmp(key, ints[i].key, (size_t)length) == 0)
+            if (is_key(key, length, ints[i].key))
                 text_add(t, "%s=%lld", ints[i].key, (long long)ints[i].value);
         key += length;
         if (*key == ' ') key++, text_add(t, ", ");
@@ -362,6 +378,12 @@ static void arguments(Plan *p, Text *t, const Node *n)
         text_add(t, ", axis=%lld, start=%lld, %s=%lld", (long long)a->i, (long long)a->start,
                  n->op == OP_slice ? "length" : "total", (long long)a->length);
     if (slices && a->step != 1) text_add(t, ", step=%lld", (long long)a->step);
+    if (n->op == OP_gather || n->op == OP_scatter_add) {
+        text_add(t, ", axis=%lld, indices=", (long long)a->i);
+        indices_out(t, a);
+    }
+    if (n->op == OP_cumsum)
+        text_add(t, ", axis=%lld, reverse=%s", (long long)a->i, a->start ? "true" : "false");
     if (!axes || all) return;
     if (a->n == 1 && n->op != OP_transpose) {
         text_add(t, ", axis=%lld", (long long)a->list[0]);

@@ -242,12 +242,73 @@ static bool constant(const Job *j)
     return true;
 }
 
+/* An array seen from one axis: `outer` blocks of n rows of `inner` elements. */
+typedef struct {
+    int64_t outer, n, inner;
+} Rows;
+static Rows rows_of(const Type *t, int axis)
+{
+    Rows r = {1, t->dims[axis], 1};
+    for (int k = 0; k < axis; k++) r.outer *= t->dims[k];
+    for (int k = axis + 1; k < t->rank; k++) r.inner *= t->dims[k];
+    return r;
+}
+
+static bool gather_rows(const Job *j)
+{
+    Rows x = rows_of(j->xt, (int)j->attr->i), z = rows_of(j->ot, (int)j->attr->i);
+    const int64_t *at = j->attr->buffer->data;
+    int dtype = j->ot->dtype;
+    for (int64_t o = 0; o < z.outer; o++)
+        for (int64_t k = 0; k < z.n; k++)
+            for (int64_t i = 0; i < z.inner; i++)
+                store(dtype, j->out, (o * z.n + k) * z.inner + i,
+                      load(dtype, j->x[0], (o * x.n + at[k]) * x.inner + i));
+    return true;
+}
+
+static bool scatter_rows(const Job *j)
+{
+    Rows z = rows_of(j->ot, (int)j->attr->i), u = rows_of(&j->xt[1], (int)j->attr->i);
+    const int64_t *at = j->attr->buffer->data;
+    int dtype = j->ot->dtype;
+    memcpy(j->out, j->x[0], (size_t)type_bytes(j->ot));
+    for (int64_t o = 0; o < u.outer; o++)
+        for (int64_t k = 0; k < u.n; k++)
+            for (int64_t i = 0; i < u.inner; i++) {
+                int64_t to = (o * z.n + at[k]) * z.inner + i;
+                store(dtype, j->out, to,
+                      load(dtype, j->out, to) + load(dtype, j->x[1], (o * u.n + k) * u.inner + i));
+            }
+    return true;
+}
+
+static bool running_sum(const Job *j)
+{
+    Rows r = rows_of(j->ot, (int)j->attr->i);
+    int dtype = j->ot->dtype;
+    for (int64_t o = 0; o < r.outer; o++)
+        for (int64_t i = 0; i < r.inner; i++)
+            for (int64_t k = 0; k < r.n; k++) {
+                int64_t row = j->attr->start ? r.n - 1 - k : k,
+                        before = row + (j->attr->start ? 1 : -1);
+                double v = load(dtype, j->x[0], (o * r.n + row) * r.inner + i);
+                if (k) v += load(dtype, j->out, (o * r.n + before) * r.inner + i);
+                store(dtype, j->out, (o * r.n + row) * r.inner + i, v);
+            }
+    return true;
+}
+
 typedef bool Family(const Job *j);
 static Family *const families[OP_COUNT] = {
-    [OP_constant] = constant, [OP_broadcast] = gather, [OP_reshape] = gather, [OP_after] = gather,
-    [OP_transpose] = gather,  [OP_slice] = gather,     [OP_pad_slice] = scatter,
-    [OP_concat] = scatter,    [OP_sum] = reduce,       [OP_mean] = reduce,
-    [OP_max] = reduce,        [OP_min] = reduce,       [OP_matmul] = matmul,
+    [OP_constant] = constant,  [OP_broadcast] = gather,
+    [OP_reshape] = gather,     [OP_after] = gather,
+    [OP_transpose] = gather,   [OP_slice] = gather,
+    [OP_pad_slice] = scatter,  [OP_concat] = scatter,
+    [OP_sum] = reduce,         [OP_mean] = reduce,
+    [OP_max] = reduce,         [OP_min] = reduce,
+    [OP_matmul] = matmul,      [OP_gather] = gather_rows,
+    [OP_cumsum] = running_sum, [OP_scatter_add] = scatter_rows,
 };
 
 bool value_op(Op op, const Attr *attr, int n, const Type *xt, const Type *ot, const void *const *x,

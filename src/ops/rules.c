@@ -14,6 +14,8 @@ const Rules *const op_rules[OP_COUNT] = {
     /* elementwise.c */ RULES(powi), RULES(cast), RULES(stop_gradient), RULES(where),
     /* shape.c */       RULES(broadcast), RULES(reshape), RULES(transpose), RULES(slice), RULES(pad_slice), RULES(concat),
     /* reduce.c */      RULES(sum), RULES(mean), RULES(max), RULES(min),
+    /* gather.c */      RULES(gather), RULES(scatter_add),
+    /* cumsum.c */      RULES(cumsum),
     /* matmul.c */      RULES(matmul),
     /* cond.c */        RULES(cond),
     /* scan.c */        RULES(scan),

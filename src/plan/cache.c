@@ -9,10 +9,11 @@
 #include <pthread.h>
 
 enum {
-    FRONT = 128,   /* entries of a thread */
-    SETS = 1024,   /* of the table for all: an entry is in the set of its hash */
-    WAYS = 4,      /* entries of a set; the oldest of a full one goes */
-    KEY_WORDS = 48 /* a key this long needs no memory */
+    FRONT = 128,    /* entries of a thread */
+    SETS = 1024,    /* of the table for all: an entry is in the set of its hash */
+    WAYS = 4,       /* entries of a set; the oldest of a full one goes */
+    KEY_WORDS = 48, /* a key this long needs no memory */
+    LONG_KEY = 4096 /* words: ops with more indices are compiled for each call, not kept */
 };
 
 typedef struct {
@@ -48,9 +49,15 @@ static _Thread_local Front *front;
 
 /* ---- keys ---- */
 
+/* A buffer among the attributes (the indices of a gather) is part of the key, all of it. */
+static int64_t buffer_words(const Attr *a)
+{
+    return a && a->buffer ? (a->buffer->bytes + 7) / 8 : 0;
+}
+
 static bool key_room(Key *k, int n, const Type *const *types, const Attr *attr, qb_error *err)
 {
-    int64_t words = 10 + (attr ? QB_MAX_RANK : 0);
+    int64_t words = 10 + (attr ? QB_MAX_RANK + 1 : 0) + buffer_words(attr);
     for (int i = 0; i < n; i++) words += 1 + types[i]->rank;
     k->words = words <= KEY_WORDS ? k->few : mem_zeroed((size_t)words, sizeof *k->words);
     if (!k->words) return error_memory(err, "an operation", -1), false;
@@ -71,6 +78,13 @@ static void key_attr(Key *k, const Attr *a)
     memcpy(&k->words[k->n], words, sizeof words);
     k->n += (int)(sizeof words / sizeof *words);
     for (int i = 0; i < a->n && i < QB_MAX_RANK; i++) k->words[k->n++] = (uint64_t)a->list[i];
+    int64_t more = buffer_words(a);
+    if (more) {
+        k->words[k->n + more - 1] = 0;
+        memcpy(&k->words[k->n], a->buffer->data, (size_t)a->buffer->bytes);
+        k->n += (int)more;
+    }
+    k->words[k->n++] = (uint64_t)more;
 }
 
 /* Everything that the compiled op depends on. */
@@ -233,13 +247,25 @@ static bool run(const Entry *e, const void *const *data, qb_buffer **out, Type *
     return true;
 }
 
+/* Without the tables. */
+static bool run_once(const Target *t, int op, const Attr *attr, int n, const Type *const *types,
+                     const void *const *data, qb_buffer **out, Type *out_type, qb_error *err)
+{
+    Entry *e = compile(&(Key){0}, t, op, attr, n, types, err);
+    bool ok = e && run(e, data, out, out_type, err);
+    release(e);
+    return ok;
+}
+
 bool cache_eager(const Target *t, int op, const Attr *attr, int n, const Type *const *types,
                  const void *const *data, qb_buffer **out, Type *out_type, qb_error *err)
 {
     Key k;
-    if (op < 0 || op >= OP_COUNT)
+    if (op < 0 || op >= APPLY_COUNT)
         return error_set(err, QB_EVALUE, "there is no operation %d", op), false;
-    if (op_table[op].cls != CLASS_STRUCT) attr = NULL;
+    if (op_table[op].cls < CLASS_STRUCT) attr = NULL; /* a row needs none */
+    if (buffer_words(attr) > LONG_KEY)
+        return run_once(t, op, attr, n, types, data, out, out_type, err);
     if (!key_room(&k, n, types, attr, err)) return false;
     key_write(&k, t, op, attr, n, types);
     Front *f = front_now();

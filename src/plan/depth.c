@@ -98,7 +98,8 @@ static int depth_of(Draft *d, const Node *n, Readers *readers)
     for (uint32_t k = 0; k < n->n; k++) {
         Id x = n->x[k], s = inside(d, n, x), base = view_base(d, x);
         int ready = s != NO_ID ? d->depth[s] : joins ? depth_part(d, n, x) : depth_ready(d, base);
-        if (d->made[n->first] == MADE_LOOP && loop_copies(d, x)) ready++;
+        bool whole = d->made[n->first] == MADE_LOOP || d->made[n->first] == MADE_CALL;
+        if (whole && loop_copies(d, x)) ready++;
         if (d->floor[x] > ready) ready = d->floor[x];
         if (ready > depth) depth = ready;
         if (joins && !d->place[base])

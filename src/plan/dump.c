@@ -185,6 +185,24 @@ static void loop_body(Text *t, const Slot *slots, const Loop *l)
         if (l->body[b]) nested(t, l->body[b]);
 }
 
+static void call_args(Text *t, const Slot *slots, const CallArg *x, int n, const char *before)
+{
+    for (int i = 0; i < n; i++) {
+        text_add(t, "%s%s ", i ? ", " : before, TYPE_TEXT(&x[i].type));
+        memory(t, slots, x[i].slot);
+        if (x[i].offset) text_add(t, "@%lld", (long long)x[i].offset);
+    }
+}
+
+static void call(Text *t, const Call *c) { text_add(t, "call %s", op_table[c->op].name); }
+
+static void call_body(Text *t, const Slot *slots, const Call *c)
+{
+    call_args(t, slots, c->z, c->results, "     ");
+    call_args(t, slots, c->x, c->n, " = of ");
+    text_add(t, "\n");
+}
+
 static void step_text(Text *t, const Slot *slots, int number, const Step *s)
 {
     text_add(t, "%3d: ", number);
@@ -192,6 +210,8 @@ static void step_text(Text *t, const Slot *slots, int number, const Step *s)
         region(t, &s->region);
     else if (s->kind == STEP_MATMUL)
         matmul(t, &s->matmul);
+    else if (s->kind == STEP_CALL)
+        call(t, &s->call);
     else
         loop(t, &s->loop);
     if (s->file) text_add(t, "  %s:%u", s->file, (unsigned)s->line);
@@ -200,6 +220,8 @@ static void step_text(Text *t, const Slot *slots, int number, const Step *s)
         region_body(t, slots, &s->region);
     else if (s->kind == STEP_MATMUL)
         matmul_body(t, slots, &s->matmul);
+    else if (s->kind == STEP_CALL)
+        call_body(t, slots, &s->call);
     else
         loop_body(t, slots, &s->loop);
 }

@@ -82,7 +82,7 @@ static bool add_copy(Fuse *f, const Node *n)
     return add(f, ITEM_STORE, n->x[0], d->depth[n->first], parent, &to);
 }
 
-/* Operands of a loop that are not row-major in memory. */
+/* Operands of a loop or a call that are not row-major in memory. */
 static bool add_temps(Fuse *f, const Node *n)
 {
     Draft *d = f->d;
@@ -105,7 +105,8 @@ static bool add_node(Fuse *f, const Node *n)
     case MADE_COPY: return add_copy(f, n);
     case MADE_CONCAT:
     case MADE_PAD: return add_parts(f, n);
-    case MADE_LOOP: return add_temps(f, n);
+    case MADE_LOOP:
+    case MADE_CALL: return add_temps(f, n);
     default: return true;
     }
 }

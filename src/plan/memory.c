@@ -30,15 +30,24 @@ static int add_slot(Draft *d, Slot slot)
     return p->n_slots++;
 }
 
-/* The plan's reference to a constant; takes over the caller's. */
-static int add_const(Draft *d, qb_buffer *b, int dtype)
+/* The plan's reference to b; takes over the caller's. */
+static bool hold(Draft *d, qb_buffer *b)
 {
     qb_plan *p = d->p;
     qb_buffer **consts =
         b ? plan_grow(d, p->consts, p->n_consts, &d->cap_consts, sizeof *consts) : NULL;
-    if (!consts) return qb_buffer_release(b), -1;
+    if (!consts) return qb_buffer_release(b), false;
     p->consts = consts;
     consts[p->n_consts++] = b;
+    return true;
+}
+
+bool memory_keep(Draft *d, qb_buffer *b) { return hold(d, qb_buffer_retain(b)); }
+
+static int add_const(Draft *d, qb_buffer *b, int dtype)
+{
+    qb_plan *p = d->p;
+    if (!hold(d, b)) return -1;
     return add_slot(d, (Slot){.kind = SLOT_CONST,
                               .dtype = (uint8_t)dtype,
                               .index = p->n_consts - 1,

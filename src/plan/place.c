@@ -84,7 +84,7 @@ static bool settle(Draft *d, const Node *n, Id x, int64_t start)
     part_of(d, n, x, start, &part);
     while (d->uses[v] == 1 && d->made[v] == MADE_VIEW && g->nodes[g->def[v]].op == OP_reshape)
         v = g->nodes[g->def[v]].x[0];
-    if (d->uses[v] != 1 || !made_by_step(d, v)) return true;
+    if (d->uses[v] != 1 || !made_by_step(d, v) || d->made[v] == MADE_CALL) return true;
     const Type *t = &g->types[v];
     View at = part;
     if (!view_reshape(&g->types[x], part.stride, t, at.stride)) return true;

@@ -7,6 +7,7 @@
      depth           depth.c   when each value can be made, which ones are stored
      fuse            fuse.c    clusters of elementwise nodes, reductions, copies; then region.c
      merge           merge.c   matmul jobs
+     call            call.c    jobs of ops that want their operands in memory
      loop            loop.c    jobs for cond, scan and while; their bodies are compiled
      finish          finish.c  stores of what others read; unused work goes; dims collapse
      order           order.c   jobs in the order in which they run
@@ -161,7 +162,7 @@ static bool compile(Draft *d, const Graph *source)
 {
     if (!view_absorb(d) || !memory_open(d) || !place_run(d) || !loop_open(d) || !depth_run(d))
         return false;
-    if (!fuse_run(d) || !merge_run(d) || !loop_run(d) || !finish_run(d)) return false;
+    if (!fuse_run(d) || !merge_run(d) || !call_run(d) || !loop_run(d) || !finish_run(d)) return false;
     dump_draft("fuse", d);
     if (!order_run(d) || !memory_run(d)) return false;
     if (!keep_types(d, source) || !keep_steps(d) || !keep_slots(d)) return false;

@@ -2,8 +2,9 @@
 
    A plan has three kinds of steps. A REGION runs elementwise instructions over one iteration space: it loads through strides
    (so broadcasts, transposes, slices and reshapes cost no step of their own), stores through strides (so concat, pad and
-   copies are regions too), and may end in reductions. A MATMUL multiplies strided matrices. A LOOP is control flow (cond, scan,
-   while); its bodies are plans of their own. Backends run the same steps.
+   copies are regions too), and may end in reductions. A MATMUL multiplies strided matrices. A CALL is one op whose operands and
+   results lie row-major in memory (gather, cumsum, ...): a backend has a kernel for it. A LOOP is control flow (cond, scan, while);
+   its bodies are plans of their own. Backends run the same steps.
 
    THE ORDER CONTRACT. Written once; every reduction, matmul, tile, thread, backend tier, eager op and src/ir/value.c follow it.
    Per output element, over the index k = 0, 1, ... of the flattened reduced axes (row-major order of the operand's own axes):
@@ -87,6 +88,15 @@ typedef struct {
     MatPart *parts;
 } MatMul;
 
+/* One op. Results overlap no operand. Operand and result i: row-major, from element `offset` of the slot on. */
+typedef struct { int32_t slot; int64_t offset; Type type; } CallArg;
+typedef struct {
+    uint8_t op;
+    const Attr *attr;    /* the plan's own copy; a buffer in it is among the plan's constants */
+    int n, results;
+    CallArg *x, *z;
+} Call;
+
 /* Control flow. Operands and results are row-major pieces of slots. A body is a plan: its inputs are the operands (of xs and of stacked
    results, one iteration's slice: `bytes` of it, one after the other), its outputs the results. cond: operand 0 is the predicate, the
    bodies take the others. while: body 0 is the test before the first iteration; body 1 gives the next carries and the test of
@@ -105,10 +115,10 @@ typedef struct {
     int64_t go;
 } Loop;
 
-typedef enum { STEP_REGION, STEP_MATMUL, STEP_LOOP } StepKind;
+typedef enum { STEP_REGION, STEP_MATMUL, STEP_CALL, STEP_LOOP } StepKind;
 typedef struct {
     StepKind kind;
-    union { Region region; MatMul matmul; Loop loop; };
+    union { Region region; MatMul matmul; Call call; Loop loop; };
     const char *file; uint32_t line; /* of the user's code, for the profiler */
 } Step;
 
@@ -158,7 +168,8 @@ bool trim_copy(Graph *to, const Node *n, const Val *x, const bool *live, const b
 /* ---- the draft: what the passes below hand on. It dies with plan_compile; ids are values of the simplified graph ---- */
 /* How a value comes to be. LEAF: an input or a dense constant. COPY: a reshape that strides cannot express. */
 typedef enum {
-    MADE_LEAF, MADE_SPLAT, MADE_VIEW, MADE_ELEM, MADE_REDUCE, MADE_MATMUL, MADE_COPY, MADE_CONCAT, MADE_PAD, MADE_LOOP
+    MADE_LEAF, MADE_SPLAT, MADE_VIEW, MADE_ELEM, MADE_REDUCE, MADE_MATMUL, MADE_COPY, MADE_CONCAT, MADE_PAD, MADE_CALL,
+    MADE_LOOP
 } Made;
 
 /* Where the elements of a value are in another: over the value's own dims, in elements of base; 0 for dims of length 1. */
@@ -200,7 +211,7 @@ typedef struct {
     bool *stored;        /* somebody reads it from memory; region.c adds to it */
     bool *again;         /* cheap to compute again from what is in memory anyway */
     int32_t *fill;       /* fuse.c: job that fills a pad_slice with zeros */
-    int32_t **temp;      /* loop.c: per first result of a loop: slots of operands that are copied first, -1 for the others */
+    int32_t **temp;      /* loop.c: per first result of a loop or call: slots of operands that are copied first, -1 for the others */
     RegionDraft *open;   /* region.c */
     Job **jobs; int n_jobs, cap_jobs;
     int cap_slots, cap_consts, cap_bodies;
@@ -246,6 +257,10 @@ bool region_permuted(Draft *d, Id reduce, int depth);             /* a reduction
 int region_fill(Draft *d, Id pad);                                /* the job that zeroes it; -1 */
 ReduceForm region_form(const Type *t, const Attr *attr, int *split); /* REDUCE_NONE: neither leading nor trailing */
 
+/* ---- call.c: ops that want their operands in memory ---- */
+bool call_op(int op);                                              /* is it made by a call? */
+bool call_run(Draft *d);
+
 /* ---- merge.c: matmul steps; finish.c: stores of what others read, dims collapsed; order.c: the order in which jobs run;
         memory.c: slots and their offsets ---- */
 bool merge_run(Draft *d);
@@ -254,6 +269,7 @@ bool order_run(Draft *d);
 bool memory_open(Draft *d);                                        /* slots of inputs and outputs */
 int memory_slot(Draft *d, Id v);                                  /* -1 when out of memory */
 int memory_work(Draft *d, int dtype, int64_t bytes);              /* a new slot in the workspace; -1 when out of memory */
+bool memory_keep(Draft *d, qb_buffer *b);                         /* the plan holds b from now on */
 bool memory_run(Draft *d);
 
 /* ---- loop.c: steps for cond, scan and while ---- */

@@ -211,6 +211,43 @@ static inline Val random_matmul(Random *r, Val x)
     return gmatmul(x, gswap_last(x));
 }
 
+static inline qb_buffer *random_indices(Random *r, int64_t length)
+{
+    qb_error err = {0};
+    int64_t n = 1 + random_below(r, 5);
+    qb_buffer *b = qb_buffer_new(n * (int64_t)sizeof n, &err);
+    for (int64_t i = 0; b && i < n; i++) ((int64_t *)b->data)[i] = random_below(r, length);
+    return b;
+}
+
+static inline Val random_gather(Random *r, Val x)
+{
+    if (type_of(x)->rank == 0) return NONE;
+    int axis = (int)random_below(r, type_of(x)->rank);
+    qb_buffer *indices = random_indices(r, type_of(x)->dims[axis]);
+    Val v = ggather(x, axis, indices);
+    qb_buffer_release(indices);
+    return v;
+}
+
+static inline Val random_scatter(Random *r, Val x)
+{
+    if (type_of(x)->rank == 0 || !random_floating(x)) return NONE;
+    int axis = (int)random_below(r, type_of(x)->rank);
+    qb_buffer *indices = random_indices(r, type_of(x)->dims[axis]);
+    Type t = *type_of(x);
+    t.dims[axis] = indices->bytes / (int64_t)sizeof(int64_t);
+    Val v = gscatter_add(x, random_like(r, gconst(r->g, &t, 0), t.dtype), axis, indices);
+    qb_buffer_release(indices);
+    return v;
+}
+
+static inline Val random_cumsum(Random *r, Val x)
+{
+    if (type_of(x)->rank == 0 || !random_floating(x)) return NONE;
+    return gcumsum(x, (int)random_below(r, type_of(x)->rank), random_below(r, 2));
+}
+
 static inline Val random_broadcast(Random *r, Val x)
 {
     Type t = *type_of(x);
@@ -228,6 +265,7 @@ static inline Graph *random_graph(uint64_t seed, int nodes, qb_error *err)
         random_binary,  random_where,     random_powi,   random_cast,   random_reshape,
         random_reshape, random_transpose, random_slice,  random_pad,    random_concat,
         random_reduce,  random_reduce,    random_matmul, random_matmul, random_broadcast,
+        random_gather,  random_scatter,   random_cumsum,
     };
     enum { MAKERS = sizeof makers / sizeof *makers };
     Random r = {.g = graph_new(err), .state = seed * 0x9e3779b97f4a7c15u + 1};

@@ -218,10 +218,33 @@ static inline void ref_matmul(RefRun *r, const MatMul *m)
     }
 }
 
+/* Every byte of an operand must be written, every byte of a result is, and no result overlaps an operand. */
+static inline void ref_call(RefRun *r, const Call *c, qb_error *err)
+{
+    const void *x[8];
+    void *z[8];
+    Type xt[8], zt[8];
+    if (c->n > 8 || c->results > 8) r->ok = false;
+    for (int i = 0; r->ok && i < c->n; i++) {
+        xt[i] = c->x[i].type;
+        int64_t size = type_size(&xt[i]);
+        for (int64_t k = 0; k < size; k++) x[i] = ref_at(r, c->x[i].slot, c->x[i].offset + size - 1 - k, false);
+    }
+    for (int i = 0; r->ok && i < c->results; i++) {
+        zt[i] = c->z[i].type;
+        int64_t size = type_size(&zt[i]);
+        for (int64_t k = 0; k < size; k++) z[i] = ref_at(r, c->z[i].slot, c->z[i].offset + size - 1 - k, true);
+        for (int k = 0; r->ok && k < c->n; k++) {
+            const char *a = x[k], *b = z[i];
+            if (a < b + type_bytes(&zt[i]) && b < a + type_bytes(&xt[k])) r->ok = false;
+        }
+    }
+    if (r->ok) r->ok = value_op(c->op, c->attr, c->n, xt, zt, x, z, err);
+}
+
 /* Workspace and outputs start as garbage. */
 static inline bool ref_run(qb_plan *p, const void *const *in, void *const *out, qb_error *err)
 {
-    (void)err;
     RefRun r = {.p = p, .ok = true};
     size_t n = (size_t)p->n_slots + 1;
     char *work = malloc((size_t)p->work_bytes + 1), *written = calloc((size_t)p->work_bytes + 1, 1);
@@ -247,8 +270,10 @@ static inline bool ref_run(qb_plan *p, const void *const *in, void *const *out, 
     for (int i = 0; r.ok && i < p->n_steps; i++) {
         if (p->steps[i].kind == STEP_REGION)
             ref_region(&r, &p->steps[i].region);
-        else
+        else if (p->steps[i].kind == STEP_MATMUL)
             ref_matmul(&r, &p->steps[i].matmul);
+        else
+            ref_call(&r, &p->steps[i].call, err);
     }
     for (int i = 0; i < p->n_slots; i++) {
         if (p->slots[i].kind != SLOT_OUTPUT) continue;

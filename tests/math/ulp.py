@@ -15,6 +15,9 @@ import sys
 from fractions import Fraction
 
 import gmpy2
+import page
+
+import build
 
 import build
 
@@ -176,7 +179,8 @@ def report(name, bound, high, where):
     return verdict != ""
 
 
-def check_accuracy(lib, count, seed, only):
+def check_accuracy(lib, count, seed, only, table):
+    """Writes (bound, largest error) of each row to table."""
     failed, error = 0, Error()
     print(f"{'function':10} {'bound':>6} {'worst':>7}  at")
     for name, arity, bound in lib.rows():
@@ -184,8 +188,18 @@ def check_accuracy(lib, count, seed, only):
             continue
         operands = points(name, arity, count, random.Random(seed))
         high, where = worst(REFERENCE[name], lib.call("math_" + name, *operands), operands, error)
+        table[name] = bound or 0.5, high
         failed += report(name, bound or 0.5, high, where)
     return failed
+
+
+def check_page(table):
+    """docs/accuracy.md shows what was measured."""
+    shown = page.read()[0]
+    missing = [name for name, cells in page.cells64(table).items() if shown.get(name) != cells]
+    if missing:
+        print(f"docs/accuracy.md is older than {', '.join(missing)}: python tests/math/ulp.py --page   FAILED")
+    return len(missing)
 
 
 def check_float32(lib, count, seed, only):
@@ -418,6 +432,8 @@ SPECIAL = {  # results that must agree exactly, the sign of zero included
         (NAN, 0.0, NAN),
         (0.0, NAN, NAN),
         (INF, NAN, NAN),
+        (NAN, INF, NAN),
+        (NAN, -INF, NAN),
         (TINY, MAX, 0.0),
         (MAX, TINY, PI_2),
         (TINY, TINY, math.pi / 4),
@@ -519,13 +535,19 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--dense", type=int, default=1, help="multiplies the number of points")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--page", action="store_true", help="write docs/accuracy.md")
     parser.add_argument("only", nargs="*", help="functions to test (all)")
     options = parser.parse_args()
     gmpy2.get_context().precision = 120
     lib, count = build.Library(), 25000 * options.dense
-    failed = check_accuracy(lib, count, options.seed, options.only)
+    table = {}
+    failed = check_accuracy(lib, count, options.seed, options.only, table)
     failed += check_float32(lib, count, options.seed, options.only)
     failed += 0 if options.only else check_exact(lib, count, options.seed)
+    if options.page:
+        page.write64(table)
+    elif not options.only and (options.dense, options.seed) == (1, 1):
+        failed += check_page(table)
     print("all within bounds" if not failed else f"{failed} failed")
     return failed > 0
 

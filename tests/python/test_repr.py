@@ -77,3 +77,40 @@ def test_tracer_text():
     qb.jit(lambda x: seen.append((repr(x), x.node_id)) or x)(qb.ones((2,), dtype=qb.float32))
     text, node_id = seen[0]
     assert text == f"TraceTensor(node_id={node_id}, shape=[2], dtype=float32)"
+
+
+def generated(r):
+    """An array of random shape, magnitude and mix of special values."""
+    rank = r.integers(0, 5)
+    shape = tuple(int(n) for n in r.choice([1, 1, 2, 3, 4, 7, 11, 40], rank))
+    if r.random() < 0.1:
+        shape = (
+            (int(r.choice([999, 1000, 1001, 3000])),)
+            if r.random() < 0.5
+            else (int(r.choice([2, 30, 400])), int(r.choice([4, 40])))
+        )
+    kind = r.integers(0, 8)
+    if kind == 0:
+        return np.asarray(r.random(shape) < 0.5)
+    a = np.asarray(r.normal(size=shape))
+    scale = 10.0 ** r.uniform(-12, 12) if kind < 4 else 10.0 ** r.uniform(-3, 3)
+    a = np.asarray(a * scale)
+    if kind == 5:
+        a = np.round(a, int(r.integers(0, 4)))
+    if kind == 6:
+        a = np.asarray(a * 10.0 ** np.round(r.uniform(-6, 6, shape)))
+    for value in (math.nan, math.inf, -math.inf, 0.0, -0.0):
+        if r.random() < 0.15:
+            a = np.where(r.random(shape) < 0.2, value, a)
+    small = r.random() < 0.4 and not np.any(
+        np.abs(a[np.isfinite(a)]) >= 1e6
+    )  # above, NumPy versions differ for float32
+    return np.asarray(a, np.float32 if small else np.float64)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_text_of_generated_arrays_equals_numpys(seed):
+    r = np.random.default_rng(seed)
+    for _ in range(500):
+        a = generated(r)
+        assert repr(qb.array(a)) == expected(a), (a.shape, a.dtype)

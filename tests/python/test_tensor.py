@@ -370,3 +370,21 @@ def test_eager_ops_leak_nothing():
     work()
     gc.collect()
     assert qb._core._live_bytes() <= before
+
+
+def test_tensor_has_static_constructors():
+    assert qb.Tensor.zeros((2,)).tolist() == [0.0, 0.0]
+    assert qb.Tensor.ones((1, 2)).shape == [1, 2]
+    assert qb.Tensor.full((2,), 3.0).tolist() == [3.0, 3.0]
+    assert qb.Tensor.arange(0, 3).tolist() == [0.0, 1.0, 2.0]
+    assert qb.Tensor.linspace(0, 1, 3).tolist() == [0.0, 0.5, 1.0]
+    assert qb.Tensor.eye(1, 2).tolist() == [[1.0, 0.0]]
+    key = qb.random.key(3)
+    assert bits(qb.Tensor.random_normal((4,), key)) == bits(qb.random.normal(key, (4,)))
+    assert bits(qb.Tensor.random_uniform((4,), key.value, -1.0, 1.0)) == bits(
+        qb.random.uniform(key, (4,), minval=-1.0, maxval=1.0)
+    )
+    assert bits(qb.Tensor.glorot_normal((4, 2), key)) == bits(qb.random.glorot_normal(key, (4, 2)))
+    assert qb.Tensor.split_key(key, 2) == list(qb.random.split(key))
+    assert qb.Tensor.split_key(key.value, 2) == [k.value for k in qb.random.split(key)]
+    assert qb.Tensor.fold_in_key(key, 7) == qb.random.fold_in(key, 7)

@@ -1,0 +1,127 @@
+"""Differences, integrals, polynomials and interpolation of samples."""
+
+from . import _core
+from ._arguments import axis_of, integer
+
+_asarray, _slice = _core.asarray, _core.slice
+
+
+def diff(a, n=1, axis=-1, prepend=None, append=None):
+    """The n-th difference along an axis: a[1:] - a[:-1], n times.
+
+    a: floating array.    n: an int >= 0.    prepend, append: values put before and after along the axis first; a scalar stands for
+    one element.    Returns an array with n elements fewer along the axis.
+    Raises ValueError for a negative n, an axis out of range, and when nothing would be left.
+
+    >>> qb.diff([1, 4, 9, 16])
+    Tensor([3., 5., 7.], dtype=float64)
+    """
+    a = _asarray(a)
+    axis, n = axis_of("diff", axis, a.ndim), integer("diff", "n", n)
+    if n < 0:
+        raise ValueError(f"diff: n is {n}; it is not negative")
+    ends = [[] if end is None else [_end(end, a, axis)] for end in (prepend, append)]
+    if ends[0] or ends[1]:
+        a = _core.concat([*ends[0], a, *ends[1]], axis)
+    length = a.shape[axis]
+    if n >= length:
+        raise ValueError(
+            f"diff: {length} elements along axis {axis} have no difference {n}; arrays without elements are not supported"
+        )
+    for _ in range(n):
+        length -= 1
+        a = _slice(a, axis, 1, length) - _slice(a, axis, 0, length)
+    return a
+
+
+def _end(value, a, axis):
+    if isinstance(value, (int, float)):
+        value = _core.full((), value, a.dtype)
+    value = _asarray(value)
+    if value.ndim:
+        return value
+    shape = a.shape
+    shape[axis] = 1
+    return _core.broadcast_to(value, shape)
+
+
+def trapezoid(y, x=None, dx=1.0, axis=-1):
+    """Integral of samples along an axis by the trapezoidal rule.
+
+    y: floating array of samples.    x: sample points, as many as y has along the axis, or of y's shape; None for equal steps of dx.
+    Returns y's dtype with the axis removed. Exact for piecewise linear functions, the error is O(h^2) otherwise.
+    Raises ValueError when x and y do not fit and for fewer than two samples. Differentiable in y, x and dx.
+
+    >>> qb.trapezoid([1.0, 2.0, 3.0])
+    Tensor(4., dtype=float64)
+    """
+    y = _asarray(y)
+    axis = axis_of("trapezoid", axis, y.ndim)
+    length = y.shape[axis] - 1
+    if length < 1:
+        raise ValueError("trapezoid: one sample has no integral; at least two are needed")
+    if x is None:
+        d = dx
+    else:
+        x = _asarray(x)
+        if x.ndim == 1:
+            if x.shape[0] != length + 1:
+                raise ValueError(f"trapezoid: {x.shape[0]} points for {length + 1} samples")
+            d = _core.reshape(diff(x), [length if i == axis else 1 for i in range(y.ndim)])
+        else:
+            d = diff(x, 1, axis - y.ndim)
+    return _core.sum(d * (_slice(y, axis, 1, length) + _slice(y, axis, 0, length)) * 0.5, axis)
+
+
+def polyval(p, x):
+    """The polynomial with coefficients p, the highest power first, at x: Horner's rule from p[0].
+
+    p: floating array of one axis.    x: floating array of any shape.    Differentiable in both.
+    Raises ValueError when p has not one axis.
+
+    >>> qb.polyval([1, 0, -1], [2, 3])
+    Tensor([3., 8.], dtype=float64)
+    """
+    p, x = _asarray(p), _asarray(x)
+    if p.ndim != 1:
+        raise ValueError(f"polyval: coefficients have one axis, not shape {p.shape}")
+    coefficients = [p[i] for i in range(p.shape[0])]
+    y = _core.broadcast_to(coefficients[0], x.shape)
+    for c in coefficients[1:]:
+        y = y * x + c
+    return y
+
+
+def interp(x, xp, fp, left=None, right=None):
+    """Piecewise linear interpolation between knots.
+
+    x: floating array of any shape.    xp, fp: coordinates and values of the knots, of one axis; xp strictly increases.
+    left, right: values before the first and after the last knot; None for those of these knots.
+    Exact at knots. Differentiable in x, xp and fp; at a knot the slope in x is that on its right. One knot gives a constant.
+    The work is proportional to the number of points times the number of knots.
+    Raises ValueError when xp and fp do not fit or xp does not increase (where its values are known).
+
+    >>> qb.interp([0.5, 1.5, 9.0], [0, 1, 2], [0, 10, 40])
+    Tensor([ 5., 25., 40.], dtype=float64)
+    """
+    x, xp, fp = _asarray(x), _asarray(xp), _asarray(fp)
+    if xp.ndim != 1 or fp.ndim != 1 or xp.shape != fp.shape:
+        raise ValueError(f"interp: xp and fp have one axis and equal lengths, not shapes {xp.shape} and {fp.shape}")
+    n = xp.shape[0]
+    if isinstance(xp, _core.Tensor) and n > 1 and not (diff(xp) > 0).all():
+        raise ValueError("interp: xp must increase strictly")
+    first, last, low, high = xp[0], xp[n - 1], fp[0], fp[n - 1]
+    low = low if left is None else left
+    y = _core.broadcast_to(high, x.shape)
+    if n > 1:
+        # Element [..., i] says whether x lies between knots i and i + 1; a sum over i picks the values there, for one of it is true.
+        at = _core.reshape(x, [*x.shape, 1])
+        here = (at >= xp[:-1]) & (at < xp[1:])
+        x0, x1, f0, f1 = (_core.sum(_core.where(here, v, 0.0), -1) for v in (xp[:-1], xp[1:], fp[:-1], fp[1:]))
+        inside = (x >= first) & (x < last)
+        gap = _core.where(inside, x1 - x0, 1.0)
+        y = _core.where(inside, (f1 - f0) / gap * (x - x0) + f0, y)
+    y = _core.where(x < first, low, y)
+    if right is not None:
+        y = _core.where(x > last, right, y)
+    return _core.where(_core.isnan(x), x, y)
