@@ -27,6 +27,7 @@ from ._core import (
     float64,
 )
 from ._explain import explain
+from ._io import load, save
 from ._transforms import hessian, jacobian
 
 # Functions of the extension. Those named as Python's builtins are attributes and stay out of __all__.
@@ -170,8 +171,10 @@ __all__ = [
     "get_num_threads",
     "hessian",
     "jacobian",
+    "load",
     "optim",
     "random",
+    "save",
     "scan",
     "set_num_threads",
     "switch",
