@@ -299,7 +299,7 @@ static PyObject *random_truncated(PyObject *Py_UNUSED(m), PyObject *args)
     return random_array(args, "KOOdd:random_truncated", qb_random_truncated);
 }
 
-/* k indices below n: without replacement the first k of a permutation. float64, as all our numbers. */
+/* k indices below n: without replacement the first k of a permutation. float64, as all numbers. */
 static PyObject *random_indices(PyObject *Py_UNUSED(m), PyObject *args)
 {
     unsigned long long key;

@@ -96,7 +96,8 @@ static double poly(const double *c, double r) /* c[0] r^7 + ... + c[7] */
     return v;
 }
 
-/* x with P(X <= x) = p for a normal X; r = sqrt(-ln min(p, 1 - p)). Algorithm AS 241 (Wichura 1988), relative error 1e-16. */
+/* x with P(X <= x) = p for a normal X; r = sqrt(-ln min(p, 1 - p)). Algorithm AS 241 (Wichura
+   1988), relative error 1e-16. */
 static double quantile(double p, double r)
 {
     static const double top[3][8] = {
@@ -127,9 +128,8 @@ static double quantile(double p, double r)
 
 static void truncated_tile(const Samples *s, int64_t i, int64_t n)
 {
-    const bool mirror =
-        s->x >
-        0; /* the upper tail is the lower one seen in a mirror: its probabilities are not close to 1 */
+    /* The upper tail is the lower one seen in a mirror: its probabilities are not close to 1. */
+    const bool mirror = s->x > 0;
     const double lo = mirror ? -s->y : s->x, hi = mirror ? -s->x : s->y;
     double p[TILE], r[TILE];
     for (int64_t k = 0; k < n; k++) {
@@ -194,8 +194,8 @@ void qb_random_truncated(uint64_t key, int64_t n, double lo, double hi, int dtyp
 
 __extension__ typedef unsigned __int128 Wide;
 
-/* A number below n, all equally likely: the high half of output * n, unless the low half falls into the n-th part of 2^64 that
-   would favour some (Lemire 2019); then the next output is taken. */
+/* A number below n, all equally likely: the high half of output * n, unless the low half falls
+   into the n-th part of 2^64 that would favour some (Lemire 2019); then the next output. */
 static uint64_t pick(uint64_t key, uint64_t *i, uint64_t n)
 {
     const uint64_t least = (0 - n) % n;

@@ -1,6 +1,8 @@
 """Optimizers, learning rate schedules and the Trainer."""
 
-from .adam import SGD, Adam, AdamW, clip_by_global_norm
+from .adam import Adam, AdamW
+from .base import clip_by_global_norm
+from .lbfgs import LBFGS
 from .schedules import (
     constant,
     cosine_decay,
@@ -8,12 +10,16 @@ from .schedules import (
     piecewise_constant,
     warmup_cosine_decay,
 )
+from .sgd import SGD, Lion, RMSprop
 from .trainer import Trainer
 
 __all__ = [
+    "LBFGS",
     "SGD",
     "Adam",
     "AdamW",
+    "Lion",
+    "RMSprop",
     "Trainer",
     "clip_by_global_norm",
     "constant",
