@@ -315,8 +315,11 @@ static PyObject *random_indices(PyObject *Py_UNUSED(m), PyObject *args)
         PyObject *out = vector(replace ? k : n, QB_F64);
         if (!out) return NULL;
         double *data = tensor_data(out);
-        Py_BEGIN_ALLOW_THREADS if (replace) qb_random_integers(key, n, k, data);
-        else qb_random_permutation(key, n, n, data);
+        Py_BEGIN_ALLOW_THREADS;
+        if (replace)
+            qb_random_integers(key, n, k, data);
+        else
+            qb_random_permutation(key, n, n, data);
         Py_END_ALLOW_THREADS return out;
     }
     PyObject *all = vector(n, QB_F64), *out = all ? vector(k, QB_F64) : NULL;

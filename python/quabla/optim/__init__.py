@@ -1,6 +1,7 @@
 """Optimizers, learning rate schedules and the Trainer."""
 
 from .adam import Adam, AdamW
+from .batches import minibatches
 from .base import clip_by_global_norm
 from .lbfgs import LBFGS
 from .schedules import (
@@ -25,6 +26,7 @@ __all__ = [
     "constant",
     "cosine_decay",
     "exponential_decay",
+    "minibatches",
     "piecewise_constant",
     "warmup_cosine_decay",
 ]
