@@ -14,7 +14,6 @@ import zlib
 
 import numpy as np
 import pytest
-
 import quabla as qb
 
 TREE = {

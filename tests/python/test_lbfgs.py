@@ -5,7 +5,6 @@ import time
 
 import numpy as np
 import pytest
-
 import quabla as qb
 
 LBFGS = qb.optim.LBFGS
@@ -231,6 +230,37 @@ def test_little_time_is_spent_outside_the_loss():
         shares.append(1 - spent[0] / whole)
         assert n > 200
     assert min(shares) < 0.1
+
+
+def test_a_pinn_goes_down_as_it_should():
+    """The tutorial problem: 1-16-16-1, 32 points inside and 2 at the ends; Adam, then L-BFGS to about 5e-7."""
+
+    def u(x, p):
+        h = x.reshape([1, 1])
+        for w, b in p[:-1]:
+            h = qb.tanh(h @ w + b)
+        return qb.sum(h @ p[-1][0] + p[-1][1])
+
+    u_xx, u_at = qb.vmap(qb.grad(qb.grad(u)), in_axes=(0, None)), qb.vmap(u, in_axes=(0, None))
+
+    def loss(p, x, ends):
+        residual = u_xx(x, p) + math.pi**2 * qb.sin(math.pi * x)
+        return qb.mean(residual**2) + 10.0 * qb.mean(u_at(ends, p) ** 2)
+
+    keys = qb.random.split(qb.random.key(0), 3)
+    params = [(qb.random.glorot_normal(k, (m, n)), qb.zeros((n,))) for k, m, n in zip(keys, (1, 16, 16), (16, 16, 1))]
+    x, ends = qb.linspace(0.0, 1.0, 32), qb.array([0.0, 1.0])
+    adam = qb.optim.Adam(qb.optim.exponential_decay(1e-2, 1000, 0.5))
+    trainer = qb.optim.Trainer(loss, params, adam, x, ends)
+    trainer.run(2000)
+    losses = trainer.history["loss"].tolist()
+    assert 30.0 < losses[0] < 80.0
+    assert losses[500] < 1e-2
+    assert trainer.best_loss < 1e-3
+    p, info = LBFGS().minimize(loss, trainer.params, x, ends)
+    assert info.loss < 5e-6
+    grid = qb.linspace(0.0, 1.0, 201)
+    assert qb.max(qb.abs(u_at(grid, p) - qb.sin(math.pi * grid))).item() < 3e-4
 
 
 @pytest.mark.parametrize(

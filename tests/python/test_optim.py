@@ -1,5 +1,7 @@
 """Optimizers, schedules and the Trainer."""
 
+import doctest
+import importlib
 import math
 
 import numpy as np
@@ -385,3 +387,20 @@ def test_trainer_names_what_it_cannot_train():
         trainer.step()
     with pytest.raises(ValueError, match="at least 1"):
         trainer.run(0)
+
+
+MODULES = [
+    importlib.import_module(f"quabla.{name}")
+    for name in (
+        "_io",
+        "random",
+        *(f"optim.{m}" for m in ("adam", "base", "batches", "lbfgs", "schedules", "sgd", "trainer")),
+    )
+]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__)
+def test_the_examples_of_the_docstrings_print_what_they_show(module):
+    result = doctest.testmod(module, extraglobs={"qb": qb})
+    assert result.attempted
+    assert not result.failed

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-
 import quabla as qb
 
 o = qb.optim

@@ -1,8 +1,8 @@
 """Optimizers, learning rate schedules and the Trainer."""
 
 from .adam import Adam, AdamW
-from .batches import minibatches
 from .base import clip_by_global_norm
+from .batches import minibatches
 from .lbfgs import LBFGS
 from .schedules import (
     constant,

@@ -170,7 +170,7 @@ class Trainer:
         return self._problem.value(self.params, *self._problem.data)[0]
 
     def terms(self):
-        """The named terms of the loss at the parameters now, {name: scalar Tensor}; empty where the loss has no names."""
+        """The named terms of the loss at the parameters now, {name: scalar Tensor} in order of their names; empty without names."""
         return self._problem.value(self.params, *self._problem.data)[1]
 
     # ---- training ----
