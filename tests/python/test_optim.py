@@ -287,6 +287,44 @@ def test_update_names_the_leaf_that_does_not_fit():
         adam.update(params, {"other": qb.array([1.0])}, adam.init(params))
 
 
+def test_update_names_what_the_state_lacks():
+    adam, params = qb.optim.Adam(), {"a": qb.ones((2,)), "b": qb.array(1.0)}
+    with pytest.raises(ValueError, match=r"m/a has shape \[3\]"):
+        adam.update(params, params, adam.init({"a": qb.ones((3,)), "b": qb.array(1.0)}))
+    for state in (None, {}, adam.init({"a": qb.ones((2,))})):
+        with pytest.raises(ValueError, match="init"):
+            adam.update(params, params, state)
+    with pytest.raises(ValueError, match="init"):
+        qb.optim.SGD(momentum=0.9).update(params, params, None)
+
+
+def test_parameters_and_gradients_are_floating_arrays():
+    adam, g = qb.optim.Adam(), {"a": qb.array(1.0)}
+    for bad, words in (({"a": 1.0}, "a is a float"), ({"a": qb.array(True)}, "a is a bool array")):
+        with pytest.raises(TypeError, match=words):
+            adam.update(bad, g, adam.init(g))
+    with pytest.raises(TypeError, match="b is not a floating"):
+        qb.optim.clip_by_global_norm({"a": qb.array(1.0), "b": qb.array(True)}, 1.0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: qb.optim.Adam("fast"),
+        lambda: qb.optim.Adam(b1="x"),
+        lambda: qb.optim.Adam(eps=[1]),
+        lambda: qb.optim.SGD(momentum=None),
+        lambda: qb.optim.clip_by_global_norm([qb.array(1.0)], "1"),
+        lambda: qb.optim.exponential_decay("a", 1, 0.5),
+        lambda: qb.optim.piecewise_constant(["a"], [1.0, 2.0]),
+        lambda: qb.optim.warmup_cosine_decay(0.0, None, 1, 2),
+    ],
+)
+def test_settings_of_another_type_are_type_errors(make):
+    with pytest.raises(TypeError, match="is a number"):
+        make()
+
+
 def fit_loss(p, x, y):
     return qb.mean((p["w"] * x + p["b"] - y) ** 2)
 

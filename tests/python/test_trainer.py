@@ -270,6 +270,11 @@ def test_progress_shows_terms(capsys):
         (lambda t: t.fit(1, target=math.nan), ValueError, "target"),
         (lambda t: t.fit(1, seconds="1"), TypeError, "seconds"),
         (lambda t: t.run(1.0), TypeError, "int"),
+        (lambda t: t.fit((3, 5)), TypeError, "init"),
+        (lambda t: line(object()), TypeError, "init"),
+        (lambda t: o.Trainer(3, qb.array(1.0), o.Adam()), TypeError, "function"),
+        (lambda t: o.Trainer(fit_loss, {}, o.Adam()), ValueError, "no parameters"),
+        (lambda t: line(batch_argnums=("x",)), TypeError, "batch_argnums"),
     ],
 )
 def test_bad_arguments_are_named(call, error, words):
@@ -434,8 +439,11 @@ def test_ctrl_c_leaves_a_usable_trainer(way):
     trainer.step()
     timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        trainer.run(10**9) if way == "run" else trainer.fit(10**9)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            trainer.run(10**9) if way == "run" else trainer.fit(10**9)
+    finally:
+        timer.cancel()
     steps = trainer.steps
     assert steps > 1
     assert len(trainer.history["loss"].tolist()) == steps

@@ -1,10 +1,8 @@
 """Adam and AdamW."""
 
-import math
-
 from .. import _core as qb
 from .._core import tree
-from .base import Optimizer, check_fraction, check_not_negative, flush, moments
+from .base import Optimizer, check_fraction, check_not_negative, check_positive, flush, moments
 
 __all__ = ["Adam", "AdamW"]
 
@@ -38,9 +36,7 @@ class Adam(Optimizer):
         who = type(self).__name__
         self.b1 = check_fraction(b1 if beta1 is None else beta1, "b1", who)
         self.b2 = check_fraction(b2 if beta2 is None else beta2, "b2", who)
-        self.eps = eps if epsilon is None else epsilon
-        if not self.eps > 0 or not math.isfinite(self.eps):
-            raise ValueError(f"{who}: eps must be positive and finite, not {self.eps!r}")
+        self.eps = check_positive(eps if epsilon is None else epsilon, "eps", who)
         self._state = None
         super().__init__(learning_rate, clip_norm)
 

@@ -9,7 +9,16 @@ import math
 from .. import _core as qb
 from .._core import tree
 
-__all__ = ["Optimizer", "check_fraction", "check_not_negative", "clip_by_global_norm", "flush", "moments"]
+__all__ = [
+    "Optimizer",
+    "as_number",
+    "check_fraction",
+    "check_not_negative",
+    "check_positive",
+    "clip_by_global_norm",
+    "flush",
+    "moments",
+]
 
 _TINY = 2.2250738585072014e-308  # smallest normal float64
 
@@ -24,34 +33,40 @@ def moments(params):
     return tree.map(lambda p: qb.zeros(p.shape, dtype=qb.float64), params)
 
 
-def _check_rate(rate, who):
-    if callable(rate):
-        return rate
-    if isinstance(rate, bool) or not isinstance(rate, (int, float)):
-        raise TypeError(f"{who}: learning_rate is a number or a function of the step, not {type(rate).__name__}")
-    if not rate > 0 or not math.isfinite(rate):
-        raise ValueError(f"{who}: learning_rate must be positive and finite, not {rate!r}")
-    return float(rate)
-
-
-def check_fraction(value, name, who):
-    """value as a float; ValueError unless it is in [0, 1)."""
-    if not 0 <= value < 1:
-        raise ValueError(f"{who}: {name} must be in [0, 1), not {value!r}")
+def as_number(value, name, who):
+    """value as a float; TypeError unless it is an int or a float."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{who}: {name} is a number, not {type(value).__name__}")
     return float(value)
+
+
+def check_positive(value, name, who):
+    """value as a float; ValueError unless it is finite and above 0."""
+    value = as_number(value, name, who)
+    if not value > 0 or not math.isfinite(value):
+        raise ValueError(f"{who}: {name} must be positive and finite, not {value!r}")
+    return value
 
 
 def check_not_negative(value, name, who):
     """value as a float; ValueError unless it is finite and at least 0."""
+    value = as_number(value, name, who)
     if not value >= 0 or not math.isfinite(value):
         raise ValueError(f"{who}: {name} must be >= 0 and finite, not {value!r}")
-    return float(value)
-
-
-def _check_clip(value, who):
-    if value is not None and not (value > 0 and math.isfinite(value)):
-        raise ValueError(f"{who}: clip_norm must be positive and finite, not {value!r}")
     return value
+
+
+def check_fraction(value, name, who):
+    """value as a float; ValueError unless it is in [0, 1)."""
+    value = as_number(value, name, who)
+    if not 0 <= value < 1:
+        raise ValueError(f"{who}: {name} must be in [0, 1), not {value!r}")
+    return value
+
+
+def _check_rate(rate, who):
+    """A function of the step, or a positive number."""
+    return rate if callable(rate) else check_positive(rate, "learning_rate", who)
 
 
 def _path(path):
@@ -70,6 +85,20 @@ def _check_trees(params, grads, who):
             raise ValueError(f"{who}: {_path(path)} has shape {list(p.shape)}, its gradient {list(g.shape)}")
 
 
+def _check_state(state, fresh, who):
+    """ValueError that names what the state of an optimizer lacks, beside one that init just gave."""
+    a, b = tree.structure(state), tree.structure(fresh)
+    if a != b:
+        raise ValueError(
+            f"{who}: the state has the structure {a}, that of these parameters is {b}; start with init(params)"
+        )
+    for (path, x), y in zip(tree.flatten_with_path(state)[0], tree.leaves(fresh)):
+        if list(getattr(x, "shape", [])) != list(y.shape):
+            raise ValueError(
+                f"{who}: the state's {_path(path)} has shape {list(x.shape)}, its parameter {list(y.shape)}"
+            )
+
+
 def clip_by_global_norm(grads, max_norm):
     """Gradients scaled so that their joint Euclidean norm is at most max_norm, and the norm before.
 
@@ -81,8 +110,10 @@ def clip_by_global_norm(grads, max_norm):
     >>> norm.item()
     5.0
     """
-    if not max_norm > 0 or not math.isfinite(max_norm):
-        raise ValueError(f"clip_by_global_norm: max_norm must be positive and finite, not {max_norm!r}")
+    max_norm = check_positive(max_norm, "max_norm", "clip_by_global_norm")
+    for path, g in tree.flatten_with_path(grads)[0]:
+        if getattr(g, "dtype", qb.bool_) is qb.bool_:
+            raise TypeError(f"clip_by_global_norm: {_path(path)} is not a floating array")
     leaves = [qb.astype(g, qb.float64) for g in tree.leaves(grads)]
     if not leaves:
         return grads, qb.array(0.0)
@@ -112,7 +143,7 @@ class Optimizer:
 
     def __init__(self, learning_rate, clip_norm):
         self.learning_rate = _check_rate(learning_rate, type(self).__name__)
-        self.clip_norm = _check_clip(clip_norm, type(self).__name__)
+        self.clip_norm = None if clip_norm is None else check_positive(clip_norm, "clip_norm", type(self).__name__)
         self._compiled = qb.jit(self.traced_update)
 
     def rate(self, state):
@@ -149,7 +180,11 @@ class Optimizer:
         a negative or non-finite rate.
         """
         _check_trees(params, grads, type(self).__name__)
-        params, new, rate = self._compiled(params, grads, state)
+        try:
+            params, new, rate = self._compiled(params, grads, state)
+        except (KeyError, TypeError, ValueError):
+            _check_state(state, self.init(params), type(self).__name__)
+            raise
         if callable(self.learning_rate) and not isinstance(rate, qb.TraceTensor):
             self.check_rate(float(rate), int(float(state["step"])))
         return params, new

@@ -4,6 +4,7 @@ import math
 
 from .. import _core as qb
 from .._core import tree
+from .base import check_not_negative
 
 __all__ = ["LBFGS"]
 
@@ -36,14 +37,10 @@ def _positive_int(value, name, who="LBFGS"):
     return value
 
 
-def _tolerance(value, name):
-    if not value >= 0 or not math.isfinite(value):
-        raise ValueError(f"LBFGS: {name} must be >= 0 and finite, not {value!r}")
-    return float(value)
-
-
 def check_params(params, who):
-    """TypeError, with the path of the leaf, unless every leaf is a float32 or float64 Tensor."""
+    """TypeError, with the path of the leaf, unless every leaf is a float32 or float64 Tensor; ValueError without leaves."""
+    if not tree.leaves(params):
+        raise ValueError(f"{who}: there are no parameters")
     for path, leaf in tree.flatten_with_path(params)[0]:
         where = "params" + "".join(f"[{p!r}]" for p in path)
         if isinstance(leaf, qb.TraceTensor):
@@ -78,8 +75,8 @@ class LBFGS:
         self.max_evaluations = max_evaluations
         if max_evaluations is not None:
             _positive_int(max_evaluations, "max_evaluations")
-        self.tolerance_grad = _tolerance(tolerance_grad, "tolerance_grad")
-        self.tolerance_change = _tolerance(tolerance_change, "tolerance_change")
+        self.tolerance_grad = check_not_negative(tolerance_grad, "tolerance_grad", "LBFGS")
+        self.tolerance_change = check_not_negative(tolerance_change, "tolerance_change", "LBFGS")
         if line_search != "strong_wolfe":
             raise ValueError(f"LBFGS: line_search {line_search!r}; there is 'strong_wolfe'")
 

@@ -37,6 +37,7 @@ class Problem:
                 whole = term if whole is None else qb.add(whole, term)
             return whole, value
 
+        total.__name__ = total.__qualname__ = getattr(loss, "__name__", "loss")  # what messages call it
         self.total, self.data, self.options = total, data, options
         self.value = qb.jit(total, **options)
 

@@ -7,9 +7,10 @@ from .. import _core as qb
 from .. import _io
 from .._core import tree
 from .._progress import Progress
+from .base import as_number
 from .checkpoint import pack, unpack
 from .history import History, plot
-from .lbfgs import Info, check_params
+from .lbfgs import LBFGS, Info, check_params
 from .runs import Problem, first_state, start
 
 __all__ = ["Trainer"]
@@ -25,12 +26,19 @@ def _steps(value, who):
     return value
 
 
-def _number(value, name):
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"Trainer.fit: {name} is a number, not {type(value).__name__}")
+def _limit(value, name):
+    """A number that is not NaN."""
+    value = as_number(value, name, "Trainer.fit")
     if math.isnan(value):
         raise ValueError(f"Trainer.fit: {name} is NaN")
-    return float(value)
+    return value
+
+
+def _check_optimizer(optimizer):
+    if not isinstance(optimizer, LBFGS) and not all(callable(getattr(optimizer, f, None)) for f in ("init", "update")):
+        raise TypeError(
+            f"Trainer: the optimizer is {optimizer!r}; it has init(params) and update(params, grads, state)"
+        )
 
 
 def _last(results):
@@ -59,9 +67,16 @@ class Trainer:
 
     def __init__(self, loss, params, optimizer, *data, device="cpu", batch_argnums=(), precision=None):
         check_params(params, "Trainer")
+        _check_optimizer(optimizer)
+        if not callable(loss):
+            raise TypeError(
+                f"Trainer: the loss is a function of the parameters and the data, not {type(loss).__name__}"
+            )
         if isinstance(batch_argnums, int):
             batch_argnums = (batch_argnums,)
         for i in batch_argnums:
+            if isinstance(i, bool) or not isinstance(i, int):
+                raise TypeError(f"Trainer: batch_argnums holds ints, not {type(i).__name__}")
             if not 0 <= i < len(data):
                 raise ValueError(f"Trainer: batch_argnums {i} is out of range; there are {len(data)} data arguments")
         data = tuple(tree.map(qb.asarray, d) for d in data)
@@ -284,6 +299,7 @@ class Trainer:
 
     def _phase(self, phase):
         optimizer, steps = phase if isinstance(phase, (tuple, list)) and len(phase) == 2 else (self._optimizer, phase)
+        _check_optimizer(optimizer)
         return optimizer, _steps(steps, "Trainer.fit")
 
     # ---- checkpoints ----
@@ -347,16 +363,16 @@ class _Fit:
         self._trainer, self._bar = trainer, bar
         self._sample, self._sample_every = sample, _steps(sample_every, "Trainer.fit: sample_every")
         self._callback, self._every = callback, _steps(every, "Trainer.fit: every")
-        self._target = -math.inf if target is None else _number(target, "target")
+        self._target = -math.inf if target is None else _limit(target, "target")
         self._patience = math.inf if patience is None else _steps(patience, "Trainer.fit: patience")
-        self._limit = math.inf if seconds is None else _number(seconds, "seconds")
+        self._limit = math.inf if seconds is None else _limit(seconds, "seconds")
         self.first, self._start, self._pace = trainer.steps, time.perf_counter(), 1
         self.reason, self.stopped = "finished", False
         trainer._history.bad_step = None
 
     def keep(self, path, seconds):
         """Write checkpoints to path, one after so many seconds."""
-        self._path, self._gap, self._written = path, _number(seconds, "checkpoint_seconds"), time.perf_counter()
+        self._path, self._gap, self._written = path, _limit(seconds, "checkpoint_seconds"), time.perf_counter()
 
     def seconds(self):
         return time.perf_counter() - self._start
