@@ -33,7 +33,7 @@ def test_poisson_reaches_its_error(tmp_path):
 def test_burgers_learns_and_draws(tmp_path):
     import burgers
 
-    p = burgers.train(adam=400, moving=500, fixed=300).params
+    p = burgers.train(adam=400, moving=500, last=300).params
     x, t, found, truth = burgers.fields(p, 41, 21)
     assert np.linalg.norm(found - truth) / np.linalg.norm(truth) < 0.2  # the whole run: at most 0.02
     burgers.plot(x, t, found, truth, tmp_path / "burgers.png")
