@@ -182,7 +182,48 @@ def loops():
     micro("dopri5", lambda: ready(s(p)))
 
 
-CASES = {"dispatch": dispatch, "pinn": pinn, "big": big, "kernels": kernels, "derivs": derivs, "loops": loops}
+def lbfgs():
+    import optax
+
+    def rosen(x):
+        return jnp.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+    opt, value_and_grad = optax.lbfgs(), optax.value_and_grad_from_state(rosen)
+
+    def step(carry):
+        x, state = carry
+        value, grad = value_and_grad(x, state=state)
+        update, state = opt.update(grad, state, x, value=value, grad=grad, value_fn=rosen)
+        return optax.apply_updates(x, update), state
+
+    def more(carry):
+        n, size = optax.tree.get(carry[1], "count"), optax.tree.norm(optax.tree.get(carry[1], "grad"))
+        return (n == 0) | ((n < 500) & (size >= 1e-8))
+
+    z = jnp.full((100,), -1.0)
+    f = jax.jit(lambda z: jax.lax.while_loop(more, step, (z, opt.init(z)))[0])
+    once("lbfgs.rosen100.first", lambda: ready(f(z)))
+    micro("lbfgs.rosen100", lambda: ready(f(z)), 1.0, 3)
+
+
+def draws():
+    key = jax.random.key(0)
+    normal = jax.jit(lambda k: jax.random.normal(k, (1_000_000,)))
+    uniform = jax.jit(lambda k: jax.random.uniform(k, (1_000_000,)))
+    micro("random.normal1e6", lambda: ready(normal(key)))
+    micro("random.uniform1e6", lambda: ready(uniform(key)))
+
+
+CASES = {
+    "dispatch": dispatch,
+    "pinn": pinn,
+    "big": big,
+    "kernels": kernels,
+    "derivs": derivs,
+    "loops": loops,
+    "lbfgs": lbfgs,
+    "random": draws,
+}
 for group, cases in CASES.items():
     if on(group):
         cases()

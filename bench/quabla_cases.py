@@ -156,7 +156,31 @@ def loops():
     micro("dopri5", lambda: s(p))
 
 
-CASES = {"dispatch": dispatch, "pinn": pinn, "big": big, "kernels": kernels, "derivs": derivs, "loops": loops}
+def lbfgs():
+    def rosen(x):
+        return qb.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+    z, solver = qb.full((100,), -1.0), qb.optim.LBFGS(max_iterations=500, tolerance_grad=1e-8, tolerance_change=0.0)
+    once("lbfgs.rosen100.first", lambda: solver.minimize(rosen, z))
+    micro("lbfgs.rosen100", lambda: solver.minimize(rosen, z), 1.0, 3)
+
+
+def draws():
+    key = qb.random.key(0)
+    micro("random.normal1e6", lambda: qb.random.normal(key, (1_000_000,)))
+    micro("random.uniform1e6", lambda: qb.random.uniform(key, (1_000_000,)))
+
+
+CASES = {
+    "dispatch": dispatch,
+    "pinn": pinn,
+    "big": big,
+    "kernels": kernels,
+    "derivs": derivs,
+    "loops": loops,
+    "lbfgs": lbfgs,
+    "random": draws,
+}
 for group, cases in CASES.items():
     if on(group):
         cases()

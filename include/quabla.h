@@ -239,6 +239,10 @@ QB_API bool qb_cpu_supported(qb_error *err);                /* false on an x86 C
 QB_API uint64_t qb_random_bits(uint64_t key, uint64_t i);   /* output i of the stream with state `key` */
 QB_API void qb_random_uniform(uint64_t key, int64_t n, double lo, double hi, int dtype, void *out); /* in [lo, hi) */
 QB_API void qb_random_normal(uint64_t key, int64_t n, double mean, double stddev, int dtype, void *out); /* Box-Muller */
+QB_API void qb_random_truncated(uint64_t key, int64_t n, double lo, double hi, int dtype, void *out); /* standard normal in [lo, hi] */
+/* index[0..n) is 0..n-1 with its first k entries drawn at random without replacement; a whole permutation for k = n. */
+QB_API void qb_random_permutation(uint64_t key, int64_t n, int64_t k, double *index);
+QB_API void qb_random_integers(uint64_t key, int64_t n, int64_t k, double *out); /* k numbers of 0..n-1 */
 
 /* ---- tests ---- */
 

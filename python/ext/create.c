@@ -298,6 +298,75 @@ static PyObject *random_normal(PyObject *Py_UNUSED(m), PyObject *args)
     "\nshape: an int or ints of at least 1; () is a scalar. dtype: quabla.float32, float64, " \
     "bool_, their names, or NumPy's.\n"
 #define EXAMPLE(call, result) "\n>>> qb." call "\n" result "\n"
+static PyObject *random_truncated(PyObject *Py_UNUSED(m), PyObject *args)
+{
+    return random_array(args, "KOOdd:random_truncated", qb_random_truncated);
+}
+
+/* k indices below n: without replacement the first k of a permutation. float64, as all numbers. */
+static PyObject *random_indices(PyObject *Py_UNUSED(m), PyObject *args)
+{
+    unsigned long long key;
+    long long n, k;
+    int replace;
+    if (!PyArg_ParseTuple(args, "KLLp:random_indices", &key, &n, &k, &replace)) return NULL;
+    if (n < 1 || k < 1 || (!replace && k > n)) {
+        PyErr_Format(PyExc_ValueError, "random: %lld of %lld items%s", k, n,
+                     replace ? "" : " without replacement");
+        return NULL;
+    }
+    if (replace || k == n) {
+        PyObject *out = vector(replace ? k : n, QB_F64);
+        if (!out) return NULL;
+        double *data = tensor_data(out);
+        Py_BEGIN_ALLOW_THREADS;
+        if (replace)
+            qb_random_integers(key, n, k, data);
+        else
+            qb_random_permutation(key, n, n, data);
+        Py_END_ALLOW_THREADS return out;
+    }
+    PyObject *all = vector(n, QB_F64), *out = all ? vector(k, QB_F64) : NULL;
+    if (out) {
+        qb_random_permutation(key, n, k, tensor_data(all));
+        memcpy(tensor_data(out), tensor_data(all), (size_t)k * sizeof(double));
+    }
+    Py_XDECREF(all);
+    return out;
+}
+
+/* rows(x, index): the entries of x along its first axis that a float64 vector of indices names. */
+static PyObject *random_rows(PyObject *Py_UNUSED(m), PyObject *args)
+{
+    Tensor *x, *index;
+    if (!PyArg_ParseTuple(args, "O!O!:random_rows", core.Tensor, &x, core.Tensor, &index))
+        return NULL;
+    if (x->type.rank < 1 || index->type.rank != 1 || index->type.dtype != QB_F64) {
+        PyErr_SetString(PyExc_ValueError,
+                        "random: an array with at least one axis, and a float64 vector of indices");
+        return NULL;
+    }
+    qb_type t = x->type;
+    t.dims[0] = index->type.dims[0];
+    Tensor *out = tensor_empty(&t);
+    if (!out) return NULL;
+    const int64_t rows = x->type.dims[0];
+    const size_t row = (size_t)(qb_type_bytes(&x->type) / rows);
+    const double *at = tensor_data((PyObject *)index);
+    const char *from = tensor_data((PyObject *)x);
+    char *to = tensor_data((PyObject *)out);
+    for (int64_t i = 0; i < t.dims[0]; i++) {
+        if (!(at[i] >= 0 && at[i] < (double)rows)) {
+            Py_DECREF(out);
+            PyErr_Format(PyExc_IndexError, "random: an index is out of range for %lld rows",
+                         (long long)rows);
+            return NULL;
+        }
+        memcpy(to + (size_t)i * row, from + (size_t)(int64_t)at[i] * row, row);
+    }
+    return (PyObject *)out;
+}
+
 #define FAST(f) (PyCFunction)(void (*)(void)) f, METH_FASTCALL | METH_KEYWORDS
 static PyMethodDef functions[] = {
     {"array", FAST(array),
@@ -353,6 +422,12 @@ static PyMethodDef functions[] = {
      "random_uniform(key, shape, dtype, lo, hi)\n--\n\nSamples on [lo, hi)."},
     {"random_normal", random_normal, METH_VARARGS,
      "random_normal(key, shape, dtype, mean, stddev)\n--\n\nNormal samples."},
+    {"random_truncated", random_truncated, METH_VARARGS,
+     "random_truncated(key, shape, dtype, lo, hi)\n--\n\nStandard normal samples in [lo, hi]."},
+    {"random_indices", random_indices, METH_VARARGS,
+     "random_indices(key, n, k, replace)\n--\n\nk random indices below n, as float64."},
+    {"random_rows", random_rows, METH_VARARGS,
+     "random_rows(x, index)\n--\n\nThe rows of x that a vector of indices names."},
     {0},
 };
 #undef FAST

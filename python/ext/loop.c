@@ -3,7 +3,9 @@
 
    The state lives in two sets of buffers; a step reads one and writes the other. A set that was
    handed out, by `state`, is never written again. run(n) makes n steps with no Python between
-   them, and looks for signals every few milliseconds. */
+   them, and looks for signals every few milliseconds. With a list as log it first appends what
+   the steps since the last look returned beside the state, one array per leaf with the steps
+   along its first axis: so what the log tells and the state that was reached always agree. */
 #include "ext.h"
 #include <time.h>
 
@@ -18,6 +20,7 @@ typedef struct {
     Set now, next;
     Entry *entry, *other; /* the trace in use, NULL until the first step; the one used before */
     Leaves data_leaves;
+    int64_t made; /* steps since the beginning */
     bool busy;
 } Loop;
 
@@ -171,9 +174,16 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* How far the memory of output k moves from one step to the next. */
+typedef struct {
+    int k;
+    int64_t bytes;
+} Move;
+
 /* Up to `steps` steps, for about 10 ms. Returns the number made; *ok false with *err where one
    failed. */
-static int64_t burst(qb_plan *plan, const Pointers *p, int64_t steps, bool *ok, qb_error *err)
+static int64_t burst(qb_plan *plan, const Pointers *p, const Move *moves, Py_ssize_t n_moves,
+                     int64_t steps, bool *ok, qb_error *err)
 {
     const double start = seconds();
     int64_t done = 0;
@@ -181,44 +191,45 @@ static int64_t burst(qb_plan *plan, const Pointers *p, int64_t steps, bool *ok, 
     while (done < steps && *ok) {
         *ok = qb_plan_run(plan, p->in[done & 1], p->out[done & 1], err);
         done += *ok;
+        for (Py_ssize_t i = 0; i < n_moves; i++)
+            for (int side = 0; side < 2; side++)
+                p->out[side][moves[i].k] = (char *)p->out[side][moves[i].k] + moves[i].bytes;
         if (seconds() - start > 0.01) break;
     }
     return done;
 }
 
+/* One burst of at most `most` steps. Returns the number made; *ok false with an exception. */
+static int64_t stretch(Loop *l, int64_t most, PyObject *const *aux, const Move *moves,
+                       Py_ssize_t n_moves, bool *ok)
+{
+    Pointers p = {0};
+    qb_error err = {0};
+    int64_t done = 0;
+    *ok = prepare(l) && point(l, aux, &p);
+    if (*ok) {
+        Py_BEGIN_ALLOW_THREADS;
+        done = burst(l->entry->plan, &p, moves, n_moves, most, ok, &err);
+        Py_END_ALLOW_THREADS;
+        if (!*ok) error_raise(&err);
+    }
+    for (int k = 0; k < 2; k++) PyMem_Free(p.in[k]), PyMem_Free(p.out[k]);
+    if (done & 1) swap(l);
+    l->made += done;
+    return done;
+}
+
+/* Steps that may follow each other without new memory: the first leaves a shared set for good. */
+static int64_t in_one_go(const Loop *l, int64_t steps) { return l->now.shared ? 1 : steps; }
+
 static bool advance(Loop *l, int64_t steps, PyObject *const *aux)
 {
-    while (steps > 0) {
-        if (!prepare(l)) return false;
-        if (l->now.shared && steps > 1) { /* the first step leaves the shared set for good */
-            Pointers one = {0};
-            qb_error err = {0};
-            bool ok = point(l, aux, &one);
-            if (ok) {
-                Py_BEGIN_ALLOW_THREADS ok =
-                    qb_plan_run(l->entry->plan, one.in[0], one.out[0], &err);
-                Py_END_ALLOW_THREADS if (!ok) error_raise(&err);
-            }
-            for (int k = 0; k < 2; k++) PyMem_Free(one.in[k]), PyMem_Free(one.out[k]);
-            if (!ok) return false;
-            swap(l);
-            steps--;
-            continue;
-        }
-        Pointers p = {0};
-        qb_error err = {0};
-        bool ok = point(l, aux, &p);
-        int64_t done = 0;
-        if (ok) {
-            Py_BEGIN_ALLOW_THREADS done = burst(l->entry->plan, &p, steps, &ok, &err);
-            Py_END_ALLOW_THREADS if (!ok) error_raise(&err);
-        }
-        for (int k = 0; k < 2; k++) PyMem_Free(p.in[k]), PyMem_Free(p.out[k]);
-        if (done & 1) swap(l);
-        steps -= done;
-        if (!ok || PyErr_CheckSignals()) return false;
+    bool ok = true;
+    while (ok && steps > 0) {
+        steps -= stretch(l, in_one_go(l, steps), aux, NULL, 0, &ok);
+        ok = ok && !PyErr_CheckSignals();
     }
-    return true;
+    return ok;
 }
 
 /* What the step returned beside the state. */
@@ -237,7 +248,89 @@ static PyObject *aux_tree(const Loop *l, PyObject *const *aux)
     return out;
 }
 
-static PyObject *steps_made(Loop *l, int64_t steps)
+/* Memory for `rows` results of the leaves behind the state (0: one, without a leading axis), and
+   how it moves from row to row. The constants among them stay as they are. */
+static bool new_aux(const Loop *l, int64_t rows, PyObject **aux, Move *moves, Py_ssize_t *n_moves)
+{
+    const Entry *e = l->entry;
+    const Py_ssize_t n_state = l->tree->n_leaves;
+    *n_moves = 0;
+    for (Py_ssize_t i = n_state; i < e->out.leaves.n; i++) {
+        const int k = e->out.index[i];
+        PyObject *leaf;
+        if (k < 0) {
+            leaf = Py_NewRef(e->out.leaves.v[i]);
+        } else {
+            qb_type t = *qb_plan_output_type(e->plan, k);
+            if (rows) moves[(*n_moves)++] = (Move){k, qb_type_bytes(&t)};
+            if (rows && t.rank == QB_MAX_RANK) {
+                PyErr_SetString(PyExc_ValueError, "StepLoop: a logged result has too many axes");
+                return false;
+            }
+            if (rows) {
+                memmove(t.dims + 1, t.dims, sizeof *t.dims * t.rank);
+                t.dims[0] = rows;
+                t.rank++;
+            }
+            leaf = (PyObject *)tensor_empty(&t);
+        }
+        if (!leaf) return false;
+        Py_XSETREF(aux[i - n_state], leaf);
+    }
+    return true;
+}
+
+/* The first `rows` rows of a logged array. */
+static PyObject *head(PyObject *x, int64_t rows)
+{
+    qb_type t = *array_type(x);
+    if (t.dims[0] == rows) return Py_NewRef(x);
+    t.dims[0] = rows;
+    PyObject *out = (PyObject *)tensor_empty(&t);
+    if (out) memcpy(tensor_data(out), tensor_data(x), (size_t)qb_type_bytes(&t));
+    return out;
+}
+
+/* (first step, number of steps, tree of arrays) goes to the log. */
+static bool record(Loop *l, int64_t done, PyObject **aux, PyObject *log)
+{
+    const Entry *e = l->entry;
+    const Py_ssize_t n_state = l->tree->n_leaves;
+    for (Py_ssize_t i = n_state; i < e->out.leaves.n; i++) {
+        if (e->out.index[i] < 0) continue;
+        PyObject *x = head(aux[i - n_state], done);
+        if (!x) return false;
+        Py_SETREF(aux[i - n_state], x);
+    }
+    PyObject *tree = aux_tree(l, aux);
+    PyObject *entry =
+        tree ? Py_BuildValue("(LLN)", (long long)(l->made - done), (long long)done, tree) : NULL;
+    const bool ok = entry && !PyList_Append(log, entry);
+    Py_XDECREF(entry);
+    return ok;
+}
+
+enum { LOG_ROWS = 4096 }; /* steps in one burst of a logged run, at most */
+
+static bool advance_logged(Loop *l, int64_t steps, PyObject **aux, Move *moves, PyObject *log)
+{
+    bool ok = true;
+    while (ok && steps > 0) {
+        const int64_t most = in_one_go(l, steps < LOG_ROWS ? steps : LOG_ROWS);
+        Py_ssize_t n_moves;
+        if (!new_aux(l, most, aux, moves, &n_moves)) return false;
+        const int64_t done = stretch(l, most, aux, moves, n_moves, &ok);
+        PyObject *type = NULL, *value = NULL, *trace = NULL; /* of the step that failed */
+        PyErr_Fetch(&type, &value, &trace);
+        if (done && !record(l, done, aux, log)) ok = false;
+        if (type) PyErr_Restore(type, value, trace);
+        steps -= done;
+        ok = ok && !PyErr_CheckSignals();
+    }
+    return ok;
+}
+
+static PyObject *steps_made(Loop *l, int64_t steps, PyObject *log)
 {
     if (l->busy) {
         PyErr_SetString(
@@ -251,32 +344,38 @@ static PyObject *steps_made(Loop *l, int64_t steps)
     }
     l->busy = true;
     PyObject *out = NULL, **aux = NULL;
-    Py_ssize_t n = 0, made = 0;
+    Move *moves = NULL;
+    Py_ssize_t n = 0, n_moves;
     bool ok = compile(l);
     if (ok) {
         n = l->entry->out.leaves.n - l->tree->n_leaves;
-        ok = (aux = PyMem_Calloc((size_t)n + 1, sizeof *aux)) || (PyErr_NoMemory(), false);
+        aux = PyMem_Calloc((size_t)n + 1, sizeof *aux);
+        moves = PyMem_Calloc((size_t)n + 1, sizeof *moves);
+        ok = (aux && moves) || (PyErr_NoMemory(), false);
     }
-    for (; ok && made < n; made++) {
-        const Py_ssize_t i = l->tree->n_leaves + made;
-        const int k = l->entry->out.index[i];
-        aux[made] = k < 0 ? Py_NewRef(l->entry->out.leaves.v[i])
-                          : (PyObject *)tensor_empty(qb_plan_output_type(l->entry->plan, k));
-        if (!aux[made]) ok = false;
+    if (ok && log) {
+        if (advance_logged(l, steps, aux, moves, log)) out = Py_NewRef(Py_None);
+    } else if (ok && new_aux(l, 0, aux, moves, &n_moves) && advance(l, steps, aux)) {
+        out = aux_tree(l, aux);
     }
-    if (ok && advance(l, steps, aux)) out = aux_tree(l, aux);
     for (Py_ssize_t i = 0; aux && i < n; i++) Py_XDECREF(aux[i]);
     PyMem_Free(aux);
+    PyMem_Free(moves);
     l->busy = false;
     return out;
 }
 
-static PyObject *step(PyObject *o, PyObject *Py_UNUSED(none)) { return steps_made((Loop *)o, 1); }
-
-static PyObject *run(PyObject *o, PyObject *count)
+static PyObject *step(PyObject *o, PyObject *Py_UNUSED(none))
 {
+    return steps_made((Loop *)o, 1, NULL);
+}
+
+static PyObject *run(PyObject *o, PyObject *args)
+{
+    PyObject *count, *log = NULL;
+    if (!PyArg_ParseTuple(args, "O|O!:run", &count, &PyList_Type, &log)) return NULL;
     const long long n = PyLong_Check(count) ? PyLong_AsLongLong(count) : -1;
-    if (n >= 1) return steps_made((Loop *)o, n);
+    if (n >= 1) return steps_made((Loop *)o, n, log);
     if (!PyErr_Occurred())
         PyErr_Format(PyExc_ValueError, "run: the number of steps is an int >= 1, not %R", count);
     return NULL;
@@ -411,14 +510,24 @@ static void dealloc(PyObject *o)
 static PyMethodDef methods[] = {
     {"step", step, METH_NOARGS,
      "step()\n--\n\nOne step; what the function returned beside the state."},
-    {"run", run, METH_O,
-     "run(n)\n--\n\nn steps; what the last one returned beside the state. Ctrl-C stops between two "
-     "steps."},
+    {"run", run, METH_VARARGS,
+     "run(n, log=None)\n--\n\nn steps; what the last one returned beside the state. Ctrl-C stops "
+     "between two steps. With a list as log: None, and (first step, steps, tree of what they "
+     "returned) are appended to it, the steps along the first axis."},
     {"set_data", set_data, METH_O,
      "set_data(data)\n--\n\nThe data of the steps from now on: a tuple, one tree per argument."},
     {0},
 };
-static PyGetSetDef getset[] = {{"state", get_state, NULL, "the state now", NULL}, {0}};
+static PyObject *get_made(PyObject *o, void *Py_UNUSED(c))
+{
+    return PyLong_FromLongLong(((Loop *)o)->made);
+}
+
+static PyGetSetDef getset[] = {
+    {"state", get_state, NULL, "the state now", NULL},
+    {"made", get_made, NULL, "steps since the beginning", NULL},
+    {0},
+};
 static PyType_Slot slots[] = {
     {Py_tp_doc, "StepLoop(fn, state, data=(), device=None, precision=None)\n--\n\n"
                 "fn(state, *data) -> (state, aux), compiled once, with the state kept inside."},

@@ -29,6 +29,7 @@ from ._core import (
 )
 from ._custom import checkpoint, custom_jvp, custom_vjp, remat
 from ._explain import explain
+from ._io import load, save
 from ._transforms import hessian, jacobian
 
 # Functions of the extension. Those named as Python's builtins are attributes and stay out of __all__.
@@ -134,9 +135,11 @@ __all__ = [
     "get_num_threads",
     "hessian",
     "jacobian",
+    "load",
     "optim",
     "random",
     "remat",
+    "save",
     "scan",
     "set_num_threads",
     "switch",

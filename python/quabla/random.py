@@ -4,6 +4,8 @@ A key is the state of a SplitMix64 stream (Steele, Lea, Flood 2014). Sampling is
 constant of the trace.
 """
 
+import bisect
+import itertools
 import math
 
 from . import _core
@@ -11,13 +13,16 @@ from . import _core
 __all__ = [
     "Key",
     "bernoulli",
+    "choice",
     "fold_in",
     "glorot_normal",
     "glorot_uniform",
     "he_normal",
     "key",
     "normal",
+    "permutation",
     "split",
+    "truncated_normal",
     "uniform",
 ]
 
@@ -135,6 +140,93 @@ def normal(key, shape=(), dtype=_core.float64):
     [2, 3]
     """
     return _core.random_normal(_state(key, "normal"), shape, _floating(dtype, "normal"), 0.0, 1.0)
+
+
+def truncated_normal(key, lower, upper, shape=(), dtype=_core.float64):
+    """Standard normal samples that lie in [lower, upper], by the inverse distribution function (Wichura 1988).
+
+    lower, upper: numbers, also infinite ones.    Far tails keep their precision.
+    Raises ValueError when lower is not below upper.
+
+    >>> x = qb.random.truncated_normal(qb.random.key(0), -2.0, 2.0, (1000,))
+    >>> qb.max(qb.abs(x)).item() <= 2.0
+    True
+    """
+    state = _state(key, "truncated_normal")
+    lo, hi = _number(lower, "lower", "truncated_normal"), _number(upper, "upper", "truncated_normal")
+    if not lo < hi:
+        raise ValueError(f"truncated_normal: lower {lo} must be below upper {hi}")
+    return _core.random_truncated(state, shape, _floating(dtype, "truncated_normal"), lo, hi)
+
+
+def _items(x, who):
+    """x as an array of rows, or the count of items that an int names."""
+    if isinstance(x, int) and not isinstance(x, bool):
+        if x < 1:
+            raise ValueError(f"{who}: {x} items; there must be at least one")
+        return None, x
+    if isinstance(x, _core.TraceTensor):
+        raise TypeError(f"{who}: sampling is eager; {who} cannot take a tracer")
+    x = _core.asarray(x)
+    if not x.shape:
+        raise ValueError(f"{who}: a scalar array has no items; give an array with an axis, or an int")
+    return x, x.shape[0]
+
+
+def permutation(key, x):
+    """The items of x along its first axis in random order; for an int n the numbers 0 to n - 1 as float64.
+
+    The same key orders all arrays of the same length alike. Raises ValueError for a scalar array and for an int below 1.
+
+    >>> sorted(qb.random.permutation(qb.random.key(0), 4).tolist())
+    [0.0, 1.0, 2.0, 3.0]
+    """
+    state = _state(key, "permutation")
+    rows, n = _items(x, "permutation")
+    index = _core.random_indices(state, n, n, False)
+    return index if rows is None else _core.random_rows(rows, index)
+
+
+def _weighted(key, p, n, count, replace):
+    """Indices by their probabilities: a place in the running sum, or the first of exponential clocks (Efraimidis, Spirakis 2006)."""
+    p = [float(v) for v in _core.asarray(p).tolist()]
+    if len(p) != n or any(not v >= 0 or not math.isfinite(v) for v in p) or not sum(p) > 0:
+        raise ValueError(f"choice: p holds {n} probabilities >= 0, one for each item, not all of them 0")
+    if replace:
+        edges = list(itertools.accumulate(p))
+        last = max(i for i, v in enumerate(p) if v > 0)
+        draws = uniform(key, (count,)).tolist()
+        return [min(bisect.bisect_right(edges, u * edges[-1]), last) for u in draws]
+    if sum(v > 0 for v in p) < count:
+        raise ValueError(f"choice: {count} items without replacement, but fewer have p > 0")
+    draws = uniform(key, (n,)).tolist()
+    clocks = sorted((-math.log1p(-u) / v, i) for i, (u, v) in enumerate(zip(draws, p)) if v > 0)
+    return [i for _, i in clocks[:count]]
+
+
+def choice(key, a, shape=(), replace=True, p=None):
+    """Items drawn from a along its first axis; for an int n from the numbers 0 to n - 1, as float64.
+
+    shape: ints; the result has it in place of the first axis of a.    replace: whether an item can be drawn again.
+    p: probabilities of the items, scaled to sum 1; None for equal ones.
+    Raises ValueError where there are not enough items to draw without replacement, and for a bad p.
+
+    >>> qb.random.choice(qb.random.key(0), qb.array([5.0, 7.0]), (3,), p=[0.0, 1.0])
+    Tensor([7., 7., 7.], dtype=float64)
+    """
+    state = _state(key, "choice")
+    rows, n = _items(a, "choice")
+    dims = list(_core.zeros(shape).shape)
+    count = math.prod(dims)
+    if not replace and count > n:
+        raise ValueError(f"choice: {count} items without replacement from {n}")
+    if p is None:
+        index = _core.random_indices(state, n, count, bool(replace))
+    else:
+        index = _core.array([float(i) for i in _weighted(key, p, n, count, replace)])
+    if rows is None:
+        return _core.reshape(index, dims)
+    return _core.reshape(_core.random_rows(rows, index), dims + list(rows.shape[1:]))
 
 
 def bernoulli(key, p=0.5, shape=()):

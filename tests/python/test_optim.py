@@ -1,5 +1,7 @@
 """Optimizers, schedules and the Trainer."""
 
+import doctest
+import importlib
 import math
 
 import numpy as np
@@ -27,6 +29,141 @@ def test_adam_equals_the_papers_algorithm(rate):
     want = reference_adam(p, grads, (lambda t: 0.1 * 0.5 ** (t / 3)) if callable(rate) else (lambda t: 0.1))
     np.testing.assert_allclose(params["w"].numpy(), want, rtol=1e-12)
     assert state["step"].item() == 20.0
+
+
+# Six steps from OPTAX_START along optax_grads, by optax 0.2.6 in float64: the two parameters afterwards.
+OPTAX_START = {"a": [1.0, -2.0, 0.5], "b": 3.0}
+OPTAX = {
+    "adam": (
+        lambda o: o.Adam(0.1),
+        [0.4172736862944355, -1.7646640360302581, 0.08379426860622187, 2.8617686366055923],
+    ),
+    "adam betas": (
+        lambda o: o.Adam(0.05, b1=0.8, b2=0.95, eps=1e-3),
+        [0.7013619253587849, -1.9079480999456118, 0.31175785319423827, 2.938570342359772],
+    ),
+    "adam schedule": (
+        lambda o: o.Adam(o.exponential_decay(0.1, 3, 0.5)),
+        [0.6458821170681207, -1.7856914247754285, 0.20851999919688555, 2.8792008694561133],
+    ),
+    "adam clip": (
+        lambda o: o.Adam(0.1, clip_norm=0.5),
+        [0.42184731849813367, -1.7554575967506683, 0.0577995227589797, 2.877214213093416],
+    ),
+    "adamw": (
+        lambda o: o.AdamW(0.1, weight_decay=0.01),
+        [0.412748984182312, -1.7538266434399368, 0.08214812118315898, 2.8444021143215683],
+    ),
+    "sgd": (lambda o: o.SGD(0.1), [0.36999999999999994, -2.03, 0.35, 3.0]),
+    "sgd momentum": (
+        lambda o: o.SGD(0.1, momentum=0.9),
+        [-0.4859836999999999, -1.9604371999999999, -0.5892985000000002, 2.8446357000000004],
+    ),
+    "sgd nesterov": (
+        lambda o: o.SGD(0.1, momentum=0.9, nesterov=True),
+        [-0.9673853299999999, -1.99439348, -0.6303686500000003, 2.8601721299999996],
+    ),
+    "sgd schedule": (
+        lambda o: o.SGD(o.warmup_cosine_decay(0.0, 0.1, 2, 6), momentum=0.5),
+        [0.513150779195712, -2.0015586895984594, 0.23991947465401608, 2.985007852138369],
+    ),
+    "rmsprop": (
+        lambda o: o.RMSprop(0.1),
+        [-0.5332926538360614, -2.1360015627517237, 0.17893490130906103, 2.881438621086552],
+    ),
+    "rmsprop decay": (
+        lambda o: o.RMSprop(0.01, decay=0.99, eps=1e-4),
+        [0.5325310992095804, -2.0362056601823233, 0.39058810523444826, 2.9601415940071716],
+    ),
+    "lion": (lambda o: o.Lion(0.1), [0.40000000000000013, -2.0, 0.30000000000000004, 3.0]),
+    "lion decay": (
+        lambda o: o.Lion(0.1, b1=0.8, b2=0.95, weight_decay=0.01),
+        [0.395512981514394, -1.988928161529388, 0.09850549150689707, 2.982344340744582],
+    ),
+}
+
+
+def optax_grads(i):
+    return {"a": qb.array([0.3 * (i + 1), -0.2 + 0.1 * i, 1.5 - 0.5 * i]), "b": qb.array(0.7 * (-1.0) ** i)}
+
+
+@pytest.mark.parametrize("name", OPTAX)
+@pytest.mark.parametrize("way", ["eager", "jit"])
+def test_optimizers_have_the_values_of_optax(name, way):
+    make, want = OPTAX[name]
+    opt = make(qb.optim)
+    params = {k: qb.array(v) for k, v in OPTAX_START.items()}
+    state, update = opt.init(params), opt.update if way == "eager" else qb.jit(lambda *a: opt.update(*a))
+    for i in range(6):
+        params, state = update(params, optax_grads(i), state)
+    tolerance = 1e-7 if "schedule" in name else 1e-12  # optax takes the rate of a counted step in float32
+    np.testing.assert_allclose([*params["a"].tolist(), params["b"].item()], want, rtol=tolerance)
+
+
+STEPS = (0, 1, 4, 7, 15, 25, 40)
+OPTAX_SCHEDULES = [
+    (
+        lambda o: o.exponential_decay(0.1, 10, 0.5),
+        [
+            0.1,
+            0.09330329915368074,
+            0.0757858283255199,
+            0.06155722066724582,
+            0.03535533905932738,
+            0.01767766952966369,
+            0.00625,
+        ],
+    ),
+    (
+        lambda o: o.exponential_decay(0.1, 10, 0.5, transition_begin=5, staircase=True, end_value=0.02),
+        [0.1, 0.1, 0.1, 0.1, 0.05, 0.025, 0.02],
+    ),
+    (
+        lambda o: o.exponential_decay(0.1, 10, 1.5, end_value=0.3),
+        [
+            0.1,
+            0.10413797439924107,
+            0.11760790225246737,
+            0.1328201239943334,
+            0.18371173070873836,
+            0.27556759606310754,
+            0.3,
+        ],
+    ),
+    (
+        lambda o: o.exponential_decay(0.1, 10, 0.5, transition_begin=3),
+        [
+            0.1,
+            0.1,
+            0.09330329915368074,
+            0.0757858283255199,
+            0.043527528164806206,
+            0.021763764082403103,
+            0.007694652583405726,
+        ],
+    ),
+    (
+        lambda o: o.cosine_decay(0.1, 20),
+        [0.1, 0.0993844170297569, 0.09045084971874738, 0.07269952498697733, 0.014644660940672627, 0.0, 0.0],
+    ),
+    (
+        lambda o: o.cosine_decay(0.1, 20, alpha=0.1),
+        [0.1, 0.0994459753267812, 0.09140576474687263, 0.07542957248827961, 0.023180194846605367, 0.01, 0.01],
+    ),
+    (
+        lambda o: o.warmup_cosine_decay(0.01, 0.1, 5, 20, end_value=0.001),
+        [0.01, 0.028, 0.082, 0.09572050015330874, 0.02575, 0.001, 0.001],
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "want"), OPTAX_SCHEDULES)
+def test_schedules_have_the_values_of_optax(make, want):
+    rate = make(qb.optim)
+    np.testing.assert_allclose([rate(s).item() for s in STEPS], want, rtol=1e-12, atol=1e-18)
+    np.testing.assert_allclose(
+        qb.vmap(rate)(qb.array([float(s) for s in STEPS])).tolist(), want, rtol=1e-12, atol=1e-18
+    )
 
 
 def test_adam_keeps_float64_moments_for_float32_parameters():
@@ -114,6 +251,12 @@ def test_schedules_have_the_figures_of_their_formulas():
         (lambda: qb.optim.Adam(eps=0.0), "eps"),
         (lambda: qb.optim.Adam(clip_norm=-1.0), "clip_norm"),
         (lambda: qb.optim.AdamW(weight_decay=-1.0), "weight_decay"),
+        (lambda: qb.optim.SGD(momentum=1.0), "momentum"),
+        (lambda: qb.optim.SGD(nesterov=True), "momentum"),
+        (lambda: qb.optim.SGD(math.inf), "learning_rate"),
+        (lambda: qb.optim.RMSprop(decay=-0.1), "decay"),
+        (lambda: qb.optim.RMSprop(eps=math.nan), "eps"),
+        (lambda: qb.optim.Lion(b2=2.0), "b2"),
         (lambda: qb.optim.exponential_decay(1.0, 0, 0.5), "transition_steps"),
         (lambda: qb.optim.cosine_decay(1.0, -1), "decay_steps"),
         (lambda: qb.optim.warmup_cosine_decay(0, 1, 10, 5), "warmup_steps"),
@@ -142,6 +285,44 @@ def test_update_names_the_leaf_that_does_not_fit():
         adam.update(params, {"layer": {"w": qb.array([1.0])}}, adam.init(params))
     with pytest.raises(ValueError, match="structure"):
         adam.update(params, {"other": qb.array([1.0])}, adam.init(params))
+
+
+def test_update_names_what_the_state_lacks():
+    adam, params = qb.optim.Adam(), {"a": qb.ones((2,)), "b": qb.array(1.0)}
+    with pytest.raises(ValueError, match=r"m/a has shape \[3\]"):
+        adam.update(params, params, adam.init({"a": qb.ones((3,)), "b": qb.array(1.0)}))
+    for state in (None, {}, adam.init({"a": qb.ones((2,))})):
+        with pytest.raises(ValueError, match="init"):
+            adam.update(params, params, state)
+    with pytest.raises(ValueError, match="init"):
+        qb.optim.SGD(momentum=0.9).update(params, params, None)
+
+
+def test_parameters_and_gradients_are_floating_arrays():
+    adam, g = qb.optim.Adam(), {"a": qb.array(1.0)}
+    for bad, words in (({"a": 1.0}, "a is a float"), ({"a": qb.array(True)}, "a is a bool array")):
+        with pytest.raises(TypeError, match=words):
+            adam.update(bad, g, adam.init(g))
+    with pytest.raises(TypeError, match="b is not a floating"):
+        qb.optim.clip_by_global_norm({"a": qb.array(1.0), "b": qb.array(True)}, 1.0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: qb.optim.Adam("fast"),
+        lambda: qb.optim.Adam(b1="x"),
+        lambda: qb.optim.Adam(eps=[1]),
+        lambda: qb.optim.SGD(momentum=None),
+        lambda: qb.optim.clip_by_global_norm([qb.array(1.0)], "1"),
+        lambda: qb.optim.exponential_decay("a", 1, 0.5),
+        lambda: qb.optim.piecewise_constant(["a"], [1.0, 2.0]),
+        lambda: qb.optim.warmup_cosine_decay(0.0, None, 1, 2),
+    ],
+)
+def test_settings_of_another_type_are_type_errors(make):
+    with pytest.raises(TypeError, match="is a number"):
+        make()
 
 
 def fit_loss(p, x, y):
@@ -244,3 +425,20 @@ def test_trainer_names_what_it_cannot_train():
         trainer.step()
     with pytest.raises(ValueError, match="at least 1"):
         trainer.run(0)
+
+
+MODULES = [
+    importlib.import_module(f"quabla.{name}")
+    for name in (
+        "_io",
+        "random",
+        *(f"optim.{m}" for m in ("adam", "base", "batches", "lbfgs", "schedules", "sgd", "trainer")),
+    )
+]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__)
+def test_the_examples_of_the_docstrings_print_what_they_show(module):
+    result = doctest.testmod(module, extraglobs={"qb": qb})
+    assert result.attempted
+    assert not result.failed

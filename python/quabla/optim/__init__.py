@@ -1,6 +1,9 @@
 """Optimizers, learning rate schedules and the Trainer."""
 
-from .adam import SGD, Adam, AdamW, clip_by_global_norm
+from .adam import Adam, AdamW
+from .base import clip_by_global_norm
+from .batches import minibatches
+from .lbfgs import LBFGS
 from .schedules import (
     constant,
     cosine_decay,
@@ -8,17 +11,22 @@ from .schedules import (
     piecewise_constant,
     warmup_cosine_decay,
 )
+from .sgd import SGD, Lion, RMSprop
 from .trainer import Trainer
 
 __all__ = [
+    "LBFGS",
     "SGD",
     "Adam",
     "AdamW",
+    "Lion",
+    "RMSprop",
     "Trainer",
     "clip_by_global_norm",
     "constant",
     "cosine_decay",
     "exponential_decay",
+    "minibatches",
     "piecewise_constant",
     "warmup_cosine_decay",
 ]

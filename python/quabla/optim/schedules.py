@@ -6,6 +6,7 @@ A schedule is any function of one scalar, the step; these build the usual ones. 
 import math
 
 from .. import _core as qb
+from .base import as_number, check_positive
 
 __all__ = [
     "constant",
@@ -16,13 +17,8 @@ __all__ = [
 ]
 
 
-def _positive(value, name, schedule):
-    if not value > 0 or not math.isfinite(value):
-        raise ValueError(f"{schedule}: {name} must be positive and finite, not {value!r}")
-
-
 def _finite(value, name, schedule):
-    if not math.isfinite(value):
+    if not math.isfinite(as_number(value, name, schedule)):
         raise ValueError(f"{schedule}: {name} must be finite, not {value!r}")
 
 
@@ -54,8 +50,11 @@ def exponential_decay(init_value, transition_steps, decay_rate, transition_begin
     0.025
     """
     _finite(init_value, "init_value", "exponential_decay")
-    _positive(transition_steps, "transition_steps", "exponential_decay")
-    _positive(decay_rate, "decay_rate", "exponential_decay")
+    check_positive(transition_steps, "transition_steps", "exponential_decay")
+    check_positive(decay_rate, "decay_rate", "exponential_decay")
+    _finite(transition_begin, "transition_begin", "exponential_decay")
+    if end_value is not None:
+        _finite(end_value, "end_value", "exponential_decay")
     if transition_begin < 0:
         raise ValueError(f"exponential_decay: transition_begin {transition_begin} is negative")
 
@@ -81,7 +80,8 @@ def cosine_decay(init_value, decay_steps, alpha=0.0):
     0.05
     """
     _finite(init_value, "init_value", "cosine_decay")
-    _positive(decay_steps, "decay_steps", "cosine_decay")
+    check_positive(decay_steps, "decay_steps", "cosine_decay")
+    _finite(alpha, "alpha", "cosine_decay")
 
     def rate(step):
         part = qb.div(_smaller(step, float(decay_steps)), float(decay_steps))
@@ -99,7 +99,8 @@ def warmup_cosine_decay(init_value, peak_value, warmup_steps, decay_steps, end_v
     >>> [round(qb.optim.warmup_cosine_decay(0.0, 0.1, 10, 100)(s).item(), 6) for s in (0, 5, 10, 55, 100)]
     [0.0, 0.05, 0.1, 0.05, 0.0]
     """
-    for name, value in (("init_value", init_value), ("peak_value", peak_value), ("end_value", end_value)):
+    given = {"init_value": init_value, "peak_value": peak_value, "end_value": end_value}
+    for name, value in {**given, "warmup_steps": warmup_steps, "decay_steps": decay_steps}.items():
         _finite(value, name, "warmup_cosine_decay")
     if warmup_steps < 0 or not decay_steps > warmup_steps:
         raise ValueError(
@@ -130,6 +131,8 @@ def piecewise_constant(boundaries, values):
         raise ValueError(
             f"piecewise_constant: {len(boundaries)} boundaries need {len(boundaries) + 1} values, not {len(values)}"
         )
+    for edge in boundaries:
+        _finite(edge, "a boundary", "piecewise_constant")
     if any(b <= a for a, b in zip(boundaries, boundaries[1:])) or (boundaries and boundaries[0] < 0):
         raise ValueError(f"piecewise_constant: boundaries {boundaries} must ascend from 0 on")
     for value in values:

@@ -1,21 +1,61 @@
-"""Trainer: loss, gradient and optimizer update as one compiled plan whose state stays inside."""
+"""Trainer: loss, gradient and optimizer update as one compiled plan whose state stays inside, and what long trainings need."""
 
+import math
 import time
 
 from .. import _core as qb
+from .. import _io
 from .._core import tree
 from .._progress import Progress
+from .base import as_number
+from .checkpoint import pack, unpack
+from .history import History, plot
+from .lbfgs import LBFGS, Info, check_params
+from .runs import Problem, first_state, start
 
 __all__ = ["Trainer"]
+
+_KIND = "quabla trainer"
+
+
+def _steps(value, who):
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{who}: the number of steps is an int, not {type(value).__name__}")
+    if value < 1:
+        raise ValueError(f"{who}: the number of steps must be at least 1, not {value}")
+    return value
+
+
+def _limit(value, name):
+    """A number that is not NaN."""
+    value = as_number(value, name, "Trainer.fit")
+    if math.isnan(value):
+        raise ValueError(f"Trainer.fit: {name} is NaN")
+    return value
+
+
+def _check_optimizer(optimizer):
+    if not isinstance(optimizer, LBFGS) and not all(callable(getattr(optimizer, f, None)) for f in ("init", "update")):
+        raise TypeError(
+            f"Trainer: the optimizer is {optimizer!r}; it has init(params) and update(params, grads, state)"
+        )
+
+
+def _last(results):
+    """The loss of the last step of a log entry."""
+    loss = results[0]
+    return loss[-1] if isinstance(loss, qb.Tensor) and loss.shape else qb.asarray(loss)
 
 
 class Trainer:
     """Trains `params` on `loss(params, *data)`.
 
-    loss: function of the parameters and the data that returns a floating scalar.    params: tree of floating arrays.
-    optimizer: has init(params) and update(params, grads, state), such as qb.optim.Adam.    data: arrays, fixed for all steps.
-    batch_argnums: positions in `data` (counted from 0) that step(*batch) replaces.
+    loss: function of the parameters and the data that returns a floating scalar, or a dict of named scalars whose sum is the loss.
+    params: tree of floating arrays.    optimizer: qb.optim.Adam and its like, qb.optim.LBFGS, or any object with init(params) and
+    update(params, grads, state).    data: arrays, or trees of them.
+    batch_argnums: positions in `data` (counted from 0) that step(*batch) and the samples of fit replace.
     The step is traced and compiled at the first call; values equal those of value_and_grad and optimizer.update, bit for bit.
+    With L-BFGS a step is an iteration, and the number of steps stands in place of max_iterations.
     Raises TypeError for parameters that are not floating arrays, UnsupportedOperationError for a device that is not built.
 
     >>> trainer = qb.optim.Trainer(lambda p: (p["w"] - 3.0) ** 2, {"w": qb.array(0.0)}, qb.optim.Adam(0.1))
@@ -26,75 +66,368 @@ class Trainer:
     """
 
     def __init__(self, loss, params, optimizer, *data, device="cpu", batch_argnums=(), precision=None):
-        for path, leaf in tree.flatten_with_path(params)[0]:
-            where = "params" + "".join(f"[{p!r}]" for p in path)
-            if isinstance(leaf, qb.TraceTensor):
-                raise TypeError(f"Trainer: {where} is a tracer; build the trainer outside the traced function")
-            if not isinstance(leaf, qb.Tensor) or leaf.dtype is qb.bool_:
-                kind = f"a {leaf.dtype} array" if isinstance(leaf, qb.Tensor) else type(leaf).__name__
-                raise TypeError(f"Trainer: {where} is {kind}; parameters are float32 or float64 Tensors")
+        check_params(params, "Trainer")
+        _check_optimizer(optimizer)
+        if not callable(loss):
+            raise TypeError(
+                f"Trainer: the loss is a function of the parameters and the data, not {type(loss).__name__}"
+            )
         if isinstance(batch_argnums, int):
             batch_argnums = (batch_argnums,)
         for i in batch_argnums:
+            if isinstance(i, bool) or not isinstance(i, int):
+                raise TypeError(f"Trainer: batch_argnums holds ints, not {type(i).__name__}")
             if not 0 <= i < len(data):
                 raise ValueError(f"Trainer: batch_argnums {i} is out of range; there are {len(data)} data arguments")
-        self._loss, self._optimizer = loss, optimizer
-        self._batch_argnums = tuple(batch_argnums)
-        self._data = tuple(tree.map(qb.asarray, d) for d in data)
-        self._options = {"device": device, "precision": precision}
-        self._value = qb.jit(loss, **self._options)
-        self._loop = qb.StepLoop(self._step, (params, optimizer.init(params)), self._data, **self._options)
+        data = tuple(tree.map(qb.asarray, d) for d in data)
+        self._problem = Problem(loss, data, {"device": device, "precision": precision})
+        self._optimizer, self._batch_argnums = optimizer, tuple(batch_argnums)
+        self._history, self._state = History(), first_state(params)
+        self._run, self._running = None, None  # the run that holds the state, and its optimizer
+        self._saved = None  # the state of a run that resume has read: (name of the optimizer, packed leaves)
+        self._place = None  # within fit: (number of the phase, step at which it began)
+        self._resumed = None  # the place that the next fit goes on from
 
-    def _step(self, state, *data):
-        params, opt_state = state
-        value, grads = qb.value_and_grad(self._loss)(params, *data)
-        return self._optimizer.update(params, grads, opt_state), value
+    # ---- runs ----
+
+    def _use(self, optimizer):
+        """The run of this optimizer, from where the last one stands."""
+        if self._running is optimizer and self._run is not None:
+            return self._run
+        state = self._release()
+        run = start(self._problem, self._history, optimizer, state)
+        if self._saved:
+            name, packed = self._saved
+            if name != type(optimizer).__name__:
+                raise ValueError(
+                    f"resume: the checkpoint was written while training with {name}, and goes on with {type(optimizer).__name__}"
+                )
+            state = unpack(packed, run.state, "the optimizer's state")
+            run = start(self._problem, self._history, optimizer, state)
+        self._run, self._running, self._saved = run, optimizer, None
+        return run
+
+    def _release(self):
+        """The state without the optimizer's part; the run, if there is one, is given up."""
+        self._history.take()
+        if self._run is not None:
+            state = self._run.state
+            self._state = {k: state[k] for k in ("params", "best", "best_loss", "finite")}
+            self._run = self._running = None
+        return self._state
+
+    def _now(self):
+        return self._run.state if self._run is not None else self._state
+
+    def _set_batch(self, batch, who):
+        if len(batch) != len(self._batch_argnums):
+            raise ValueError(
+                f"{who}: {len(batch)} batch arguments; batch_argnums={self._batch_argnums} asks for {len(self._batch_argnums)}"
+            )
+        data = list(self._problem.data)
+        for i, b in zip(self._batch_argnums, batch):
+            data[i] = tree.map(qb.asarray, b)
+        self._problem.data = tuple(data)
+        if self._run is not None:
+            self._run.set_data(self._problem.data)
+
+    # ---- what it holds ----
 
     @property
     def params(self):
         """The parameters now, with the structure that was given."""
-        return self._loop.state[0]
+        return self._run.params if self._run is not None else self._state["params"]
 
-    def _with_batch(self, batch):
-        if len(batch) != len(self._batch_argnums):
-            raise ValueError(
-                f"Trainer.step: {len(batch)} batch arguments; batch_argnums={self._batch_argnums} asks for "
-                f"{len(self._batch_argnums)}"
-            )
-        data = list(self._data)
-        for i, b in zip(self._batch_argnums, batch):
-            data[i] = tree.map(qb.asarray, b)
-        return tuple(data)
+    @property
+    def best_params(self):
+        """The parameters with the smallest loss so far; those at the start before the first step.
+
+        Where the data changes from step to step, losses on different data are compared.
+        """
+        return self._now()["best"]
+
+    @property
+    def best_loss(self):
+        """The loss at best_params, infinite before the first step."""
+        return self._now()["best_loss"].item()
+
+    @property
+    def finite_params(self):
+        """The last parameters whose loss was finite."""
+        return self._now()["finite"]
+
+    @property
+    def steps(self):
+        """Steps made so far."""
+        return self._history.reached()
+
+    @property
+    def history(self):
+        """{"step", "loss", each named term, "learning_rate"}: float64 vectors with a number per step, for all steps so far.
+
+        The loss of a step is the one before its update; with L-BFGS the one after it. learning_rate is NaN for L-BFGS.
+        Empty before the first step.
+        """
+        self._history.take()
+        return self._history.arrays()
+
+    def plot_history(self, path=None):
+        """Draw the loss and its terms by step, on a logarithmic axis (needs matplotlib).
+
+        path: where a picture goes; without it matplotlib's axes are returned. Raises ValueError before the first step.
+        """
+        if not self.steps:
+            raise ValueError("plot_history: there are no steps yet")
+        return plot(self.history, self._history.names(), path)
+
+    def loss(self):
+        """The loss at the parameters now, a scalar Tensor."""
+        return self._problem.value(self.params, *self._problem.data)[0]
+
+    def terms(self):
+        """The named terms of the loss at the parameters now, {name: scalar Tensor} in order of their names; empty without names."""
+        return self._problem.value(self.params, *self._problem.data)[1]
+
+    # ---- training ----
 
     def step(self, *batch):
         """One update. Returns the loss before it, a scalar Tensor. batch: new values for the arguments of batch_argnums."""
         if batch or self._batch_argnums:
-            self._data = self._with_batch(batch)
-            self._loop.set_data(self._data)
-        return self._loop.step()
-
-    def loss(self):
-        """The loss at the parameters now, a scalar Tensor."""
-        return self._value(self.params, *self._data)
+            self._set_batch(batch, "Trainer.step")
+        self._place = self._resumed = None
+        run = self._run if self._running is self._optimizer else self._use(self._optimizer)
+        value = run.step()
+        if len(self._history.log) >= 1024:
+            self._history.take()
+        return value
 
     def run(self, steps, progress=False):
         """`steps` updates with no Python between them. Returns the loss before the last one.
 
         progress: show loss, steps per second and time left. Ctrl-C stops between two steps and leaves the trainer usable.
         """
-        if isinstance(steps, bool) or not isinstance(steps, int):
-            raise TypeError(f"Trainer.run: steps is an int, not {type(steps).__name__}")
-        if steps < 1:
-            raise ValueError(f"Trainer.run: steps must be at least 1, not {steps}")
-        if not progress:
-            return self._loop.run(steps)
-        value, chunk, left = None, 1, steps
-        with Progress(steps) as bar:
+        left = _steps(steps, "Trainer.run")
+        self._place = self._resumed = None
+        run, value, pace = self._use(self._optimizer), None, 1 if progress else left
+        with Progress(left if progress else None) as bar:
             while left:
-                n, start = min(chunk, left), time.perf_counter()
-                value = self._loop.run(n)
+                n, begin, before = min(pace, left), time.perf_counter(), self.steps
+                ended = run.run(n)
+                if self._history.log:
+                    value = _last(self._history.log[-1][2])
+                self._history.take()
                 left -= n
-                bar.update(n, value.item())
-                if time.perf_counter() - start < 0.1:
-                    chunk *= 2
-        return value
+                if progress:
+                    bar.update(self.steps - before, *self._shown())
+                if ended:
+                    break
+                if time.perf_counter() - begin < 0.1:
+                    pace *= 2
+        return self.loss() if value is None else value
+
+    def _shown(self):
+        history = self._history
+        return history.last("loss"), {name: history.last(name) for name in history.names()}
+
+    def fit(
+        self,
+        *phases,
+        sample=None,
+        sample_every=1,
+        callback=None,
+        every=1000,
+        target=None,
+        patience=None,
+        seconds=None,
+        checkpoint=None,
+        checkpoint_seconds=60.0,
+        progress=False,
+    ):
+        """Train in phases, such as fit((qb.optim.Adam(1e-3), 5000), (qb.optim.LBFGS(), 2000)).
+
+        phases: (optimizer, steps), or a number of steps with the trainer's own optimizer.
+        sample: called as sample(draw, params) before every `sample_every`-th step, counted from the trainer's first, with the number
+            of the draw and the parameters; returns a tuple of new values for the arguments of batch_argnums. Resampled points,
+            points chosen by their residual, and qb.optim.minibatches are such functions. To be resumed bit for bit it may depend
+            on its two arguments alone: take random numbers from qb.random.fold_in(key, draw).
+        callback: called as callback(trainer) after every `every` steps; a true result ends the training.
+        target: ends the training when a loss is at most this.
+        patience: ends it when so many steps brought no smaller loss.    seconds: ends it after this time.
+        checkpoint: path that `checkpoint` writes to every `checkpoint_seconds`, and at the end.
+        progress: show loss, terms, steps per second and time left.
+        Returns info: steps (of this call), loss, best_loss, seconds, and reason: "finished" when all phases had their steps, the reason
+        of L-BFGS when it ended the last phase early, else "target", "patience", "seconds", "callback", or "not_finite": then the
+        parameters are the last ones whose loss was finite. Ctrl-C raises KeyboardInterrupt between two steps and loses none.
+        After resume, fit with the same phases goes on where the checkpoint was written.
+        Raises ValueError for phases and numbers out of range, and where a schedule gives a negative or non-finite rate.
+
+        >>> trainer = qb.optim.Trainer(lambda p: {"fit": (p - 3.0) ** 2, "size": 0.1 * p**2}, qb.array(0.0), qb.optim.Adam(0.1))
+        >>> info = trainer.fit(20, (qb.optim.LBFGS(), 50))
+        >>> info.reason, round(trainer.params.item(), 6), sorted(trainer.history)
+        ('gradient_tolerance', 2.727273, ['fit', 'learning_rate', 'loss', 'size', 'step'])
+        """
+        phases = [self._phase(p) for p in phases]
+        if not phases:
+            raise ValueError("Trainer.fit: give at least one phase, (optimizer, steps) or a number of steps")
+        if sample is not None and not self._batch_argnums:
+            raise ValueError("Trainer.fit: sample replaces the arguments of batch_argnums, and there are none")
+        (number, begun), self._resumed = self._resumed or (0, self.steps), None
+        if number >= len(phases):
+            raise ValueError(f"resume: the checkpoint was written in phase {number + 1}; this fit has {len(phases)}")
+        total = sum(n for _, n in phases[number:]) - (self.steps - begun)
+        with Progress(total if progress else None) as bar:
+            fit = _Fit(self, bar, sample, sample_every, callback, every, target, patience, seconds)
+            fit.keep(checkpoint, checkpoint_seconds)
+            for number, (optimizer, n) in enumerate(phases[number:], number):
+                self._place = (number, begun)
+                fit.phase(optimizer, begun + n)
+                self._saved = None  # of a phase that a checkpoint was written at the end of
+                if fit.stopped:
+                    break
+                begun = self.steps
+            else:
+                self._place = None
+        if checkpoint is not None:
+            self.checkpoint(checkpoint)
+        return Info(
+            steps=self.steps - fit.first,
+            loss=self._history.last("loss"),
+            best_loss=self.best_loss,
+            seconds=fit.seconds(),
+            reason=fit.reason,
+        )
+
+    def _phase(self, phase):
+        optimizer, steps = phase if isinstance(phase, (tuple, list)) and len(phase) == 2 else (self._optimizer, phase)
+        _check_optimizer(optimizer)
+        return optimizer, _steps(steps, "Trainer.fit")
+
+    # ---- checkpoints ----
+
+    def checkpoint(self, path):
+        """Write all of the training to a file by qb.save: parameters, optimizer, history, batch data, the place in fit.
+
+        With it resume goes on bit for bit. A path's old content stays until the new one is complete.
+        """
+        self._history.take()
+        state = self._now()
+        running = None
+        if self._run is not None:
+            running = [type(self._running).__name__, pack(state)]
+        elif self._saved:
+            running = list(self._saved)
+        place = self._place or self._resumed
+        _io.save(
+            path,
+            {
+                "kind": _KIND,
+                "state": {k: pack(state[k]) for k in ("params", "best", "best_loss", "finite")},
+                "running": running,
+                "place": list(place) if place else None,
+                "data": [pack(self._problem.data[i]) for i in self._batch_argnums],
+                "history": self._history.state(),
+            },
+        )
+
+    def resume(self, path):
+        """Take up what checkpoint wrote: the next steps are those that would have followed, bit for bit.
+
+        The trainer must be made as that one was: the same loss, data and optimizer, and parameters of the same structure and shapes.
+        When the checkpoint was written within fit, call fit with the same phases; it goes on at that place.
+        Raises ValueError for a file of another kind or model, naming the parameter that does not fit. Then the trainer is as before.
+        """
+        file = _io.load(path)
+        if not isinstance(file, dict) or file.get("kind") != _KIND:
+            raise ValueError(f"resume: {path} was not written by Trainer.checkpoint")
+        params = self.params
+        likes = {"params": params, "best": params, "best_loss": qb.array(0.0), "finite": params}
+        state = {k: unpack(file["state"][k], like, "the parameter") for k, like in likes.items()}
+        if len(file["data"]) != len(self._batch_argnums):
+            raise ValueError(
+                f"resume: the checkpoint has {len(file['data'])} batch arguments, this trainer {len(self._batch_argnums)}"
+            )
+        data = list(self._problem.data)
+        for i, packed in zip(self._batch_argnums, file["data"]):
+            data[i] = unpack(packed, data[i], f"the data argument {i},", shapes=False)
+        self._run = self._running = None
+        self._problem.data, self._state = tuple(data), state
+        self._history.restore(file["history"])
+        self._saved = file["running"]
+        self._place, self._resumed = None, tuple(file["place"]) if file["place"] else None
+
+
+class _Fit:
+    """One call of fit: how far the next stretch may go, and whether it was the last."""
+
+    def __init__(self, trainer, bar, sample, sample_every, callback, every, target, patience, seconds):
+        self._trainer, self._bar = trainer, bar
+        self._sample, self._sample_every = sample, _steps(sample_every, "Trainer.fit: sample_every")
+        self._callback, self._every = callback, _steps(every, "Trainer.fit: every")
+        self._target = -math.inf if target is None else _limit(target, "target")
+        self._patience = math.inf if patience is None else _steps(patience, "Trainer.fit: patience")
+        self._limit = math.inf if seconds is None else _limit(seconds, "seconds")
+        self.first, self._start, self._pace = trainer.steps, time.perf_counter(), 1
+        self.reason, self.stopped = "finished", False
+        trainer._history.bad_step = None
+
+    def keep(self, path, seconds):
+        """Write checkpoints to path, one after so many seconds."""
+        self._path, self._gap, self._written = path, _limit(seconds, "checkpoint_seconds"), time.perf_counter()
+
+    def seconds(self):
+        return time.perf_counter() - self._start
+
+    def phase(self, optimizer, end):
+        """Steps with one optimizer until step `end`, or until a rule ends it."""
+        trainer, self.reason, self._pace = self._trainer, "finished", 1
+        while trainer.steps < end and self.reason == "finished":
+            run, at = trainer._use(optimizer), trainer.steps
+            if self._sample is not None and at % self._sample_every == 0:
+                batch = self._sample(at // self._sample_every, run.params)
+                trainer._set_batch(batch if isinstance(batch, tuple) else (batch,), "Trainer.fit: sample")
+            ended = self._stretch(run, self._most(at, end))
+            self._bar.update(trainer.steps - at, *trainer._shown())
+            self.reason = self._why() or ended or "finished"
+            if self._path is not None and time.perf_counter() - self._written > self._gap:
+                trainer.checkpoint(self._path)
+                self._written = time.perf_counter()
+
+    def _most(self, at, end):
+        """Steps until something is due. The pace keeps the clock, the bar and the rules of stopping in touch."""
+        most = min(end - at, self._pace)
+        if self._sample is not None:
+            most = min(most, self._sample_every - at % self._sample_every)
+        if self._callback is not None:
+            most = min(most, self._every - at % self._every)
+        return most
+
+    def _stretch(self, run, steps):
+        begin = time.perf_counter()
+        try:
+            return run.run(steps)
+        finally:
+            self._trainer._history.take()
+            took = time.perf_counter() - begin
+            if took < 0.05 and steps == self._pace:
+                self._pace *= 2
+            elif took > 0.2:
+                self._pace = max(1, self._pace // 2)
+
+    def _why(self):
+        """The rule that ends the training here, or None."""
+        trainer, history = self._trainer, self._trainer._history
+        reason = None
+        if history.bad_step is not None:
+            trainer._state = {**trainer._release(), "params": trainer._state["finite"]}
+            reason = "not_finite"
+        elif history.best_loss <= self._target:
+            reason = "target"
+        elif trainer.steps - max(history.best_step, self.first) >= self._patience:
+            reason = "patience"
+        elif self.seconds() > self._limit:
+            reason = "seconds"
+        due = self._callback is not None and (trainer.steps % self._every == 0 or reason is not None)
+        if due and self._callback(trainer) and reason is None:
+            reason = "callback"
+        self.stopped = reason is not None
+        return reason

@@ -1,0 +1,190 @@
+"""What the first-order optimizers share: settings, clipping, and the one compiled update.
+
+An optimizer is a pure function of (params, grads, state), written once in graph ops, so the same code runs eager, inside jit and as
+part of a Trainer's plan.
+"""
+
+import math
+
+from .. import _core as qb
+from .._core import tree
+
+__all__ = [
+    "Optimizer",
+    "as_number",
+    "check_fraction",
+    "check_not_negative",
+    "check_positive",
+    "clip_by_global_norm",
+    "flush",
+    "moments",
+]
+
+_TINY = 2.2250738585072014e-308  # smallest normal float64
+
+
+def flush(x):
+    """Zero for subnormal moments: they change no parameter, and arithmetic on them is 60 times slower."""
+    return qb.where(qb.less(qb.abs(x), _TINY), 0.0, x)
+
+
+def moments(params):
+    """A float64 zero array for every parameter."""
+    return tree.map(lambda p: qb.zeros(p.shape, dtype=qb.float64), params)
+
+
+def as_number(value, name, who):
+    """value as a float; TypeError unless it is an int or a float."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{who}: {name} is a number, not {type(value).__name__}")
+    return float(value)
+
+
+def check_positive(value, name, who):
+    """value as a float; ValueError unless it is finite and above 0."""
+    value = as_number(value, name, who)
+    if not value > 0 or not math.isfinite(value):
+        raise ValueError(f"{who}: {name} must be positive and finite, not {value!r}")
+    return value
+
+
+def check_not_negative(value, name, who):
+    """value as a float; ValueError unless it is finite and at least 0."""
+    value = as_number(value, name, who)
+    if not value >= 0 or not math.isfinite(value):
+        raise ValueError(f"{who}: {name} must be >= 0 and finite, not {value!r}")
+    return value
+
+
+def check_fraction(value, name, who):
+    """value as a float; ValueError unless it is in [0, 1)."""
+    value = as_number(value, name, who)
+    if not 0 <= value < 1:
+        raise ValueError(f"{who}: {name} must be in [0, 1), not {value!r}")
+    return value
+
+
+def _check_rate(rate, who):
+    """A function of the step, or a positive number."""
+    return rate if callable(rate) else check_positive(rate, "learning_rate", who)
+
+
+def _path(path):
+    return "/".join(str(p) for p in path) or "the parameters"
+
+
+def _check_trees(params, grads, who):
+    a, b = tree.structure(params), tree.structure(grads)
+    if a != b:
+        raise ValueError(f"{who}: params and grads differ in structure: {a} and {b}")
+    for (path, p), g in zip(tree.flatten_with_path(params)[0], tree.leaves(grads)):
+        if not hasattr(p, "dtype") or p.dtype is qb.bool_:
+            kind = "a bool array" if hasattr(p, "dtype") else f"a {type(p).__name__}"
+            raise TypeError(f"{who}: {_path(path)} is {kind}; parameters are floating arrays")
+        if list(p.shape) != list(getattr(g, "shape", ())):
+            raise ValueError(f"{who}: {_path(path)} has shape {list(p.shape)}, its gradient {list(g.shape)}")
+
+
+def _check_state(state, fresh, who):
+    """ValueError that names what the state of an optimizer lacks, beside one that init just gave."""
+    a, b = tree.structure(state), tree.structure(fresh)
+    if a != b:
+        raise ValueError(
+            f"{who}: the state has the structure {a}, that of these parameters is {b}; start with init(params)"
+        )
+    for (path, x), y in zip(tree.flatten_with_path(state)[0], tree.leaves(fresh)):
+        if list(getattr(x, "shape", [])) != list(y.shape):
+            raise ValueError(
+                f"{who}: the state's {_path(path)} has shape {list(x.shape)}, its parameter {list(y.shape)}"
+            )
+
+
+def clip_by_global_norm(grads, max_norm):
+    """Gradients scaled so that their joint Euclidean norm is at most max_norm, and the norm before.
+
+    grads: tree of floating arrays.    Returns (grads, norm); the norm is float64. Scaled by the largest |g|, so it neither
+    overflows nor underflows. A norm that is not finite makes every gradient NaN.
+    Raises ValueError when max_norm is not positive and finite.
+
+    >>> grads, norm = qb.optim.clip_by_global_norm([qb.array([3.0]), qb.array([4.0])], 1.0)
+    >>> norm.item()
+    5.0
+    """
+    max_norm = check_positive(max_norm, "max_norm", "clip_by_global_norm")
+    for path, g in tree.flatten_with_path(grads)[0]:
+        if getattr(g, "dtype", qb.bool_) is qb.bool_:
+            raise TypeError(f"clip_by_global_norm: {_path(path)} is not a floating array")
+    leaves = [qb.astype(g, qb.float64) for g in tree.leaves(grads)]
+    if not leaves:
+        return grads, qb.array(0.0)
+    top = None
+    for g in leaves:
+        m = qb.max(qb.abs(g))
+        top = m if top is None else qb.where(qb.greater(top, m), top, m)
+    usable = qb.logical_and(qb.greater(top, 0.0), qb.less(top, math.inf))
+    unit = qb.where(usable, top, 1.0)
+    total = None
+    for g in leaves:
+        s = qb.sum(qb.powi(qb.div(g, unit), 2))
+        total = s if total is None else qb.add(total, s)
+    norm = qb.mul(unit, qb.sqrt(total))
+    scale = qb.where(qb.greater(norm, max_norm), qb.div(max_norm, norm), 1.0)
+    scale = qb.where(qb.less(norm, math.inf), scale, math.nan)
+    return tree.map(lambda g: qb.astype(qb.mul(qb.astype(g, qb.float64), scale), g.dtype), grads), norm
+
+
+class Optimizer:
+    """Learning rate, clipping, decay and the jitted update that every optimizer here shares.
+
+    A class gives init(params) -> state and _change(grads, state, rate) -> (what to take off the parameters, state), on float64 trees.
+    """
+
+    weight_decay = 0.0  # decoupled: rate * weight_decay * p is taken off as well
+
+    def __init__(self, learning_rate, clip_norm):
+        self.learning_rate = _check_rate(learning_rate, type(self).__name__)
+        self.clip_norm = None if clip_norm is None else check_positive(clip_norm, "clip_norm", type(self).__name__)
+        self._compiled = qb.jit(self.traced_update)
+
+    def rate(self, state):
+        """The learning rate of the next update, a number or a traced scalar."""
+        return self.learning_rate(state["step"]) if callable(self.learning_rate) else self.learning_rate
+
+    def traced_update(self, params, grads, state):
+        """update as graph ops, with the rate that it used as third result: (params, state, rate)."""
+        if self.clip_norm is not None:
+            grads = clip_by_global_norm(grads, self.clip_norm)[0]
+        grads = tree.map(lambda g: qb.astype(g, qb.float64), grads)
+        rate = self.rate(state)
+        change, new = self._change(grads, state, rate)
+        decay = self.weight_decay
+
+        def move(p, d):
+            wide = qb.astype(p, qb.float64)
+            if decay:
+                wide = qb.sub(wide, qb.mul(wide, qb.mul(decay, rate)))
+            return qb.astype(qb.sub(wide, d), p.dtype)
+
+        return tree.map(move, params, change), new, rate
+
+    def check_rate(self, rate, step):
+        """ValueError when a schedule gave a rate that is negative or not finite."""
+        if rate < 0 or not math.isfinite(rate):
+            raise ValueError(f"{type(self).__name__}: the schedule gives {rate} at step {step}")
+
+    def update(self, params, grads, state):
+        """One step: (params, state) after the gradients `grads` at `params`.
+
+        params, grads: trees of the same structure and shapes.    state: from init or the last update.
+        Nothing is changed in place. Raises ValueError where structures or shapes differ, naming the path, and when a schedule gives
+        a negative or non-finite rate.
+        """
+        _check_trees(params, grads, type(self).__name__)
+        try:
+            params, new, rate = self._compiled(params, grads, state)
+        except (KeyError, TypeError, ValueError):
+            _check_state(state, self.init(params), type(self).__name__)
+            raise
+        if callable(self.learning_rate) and not isinstance(rate, qb.TraceTensor):
+            self.check_rate(float(rate), int(float(state["step"])))
+        return params, new

@@ -1,0 +1,125 @@
+"""LBFGS: limited-memory BFGS with a strong Wolfe line search, for losses that give the same value every time."""
+
+import math
+
+from .. import _core as qb
+from .._core import tree
+from .base import check_not_negative
+
+__all__ = ["LBFGS"]
+
+
+class Info(dict):
+    """What a run came to, by key or by attribute: iterations, evaluations, loss, grad_norm, converged, reason."""
+
+    def __getattr__(self, name):
+        if name in self:
+            return self[name]
+        raise AttributeError(f"info has no '{name}'; it has {', '.join(self)}")
+
+
+def _info(solver, reason):
+    return Info(
+        iterations=solver.iterations,
+        evaluations=solver.evaluations,
+        loss=solver.loss,
+        grad_norm=solver.grad_norm,
+        converged=reason in ("gradient_tolerance", "change_tolerance"),
+        reason=reason,
+    )
+
+
+def _positive_int(value, name, who="LBFGS"):
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{who}: {name} is an int, not {type(value).__name__}")
+    if value < 1:
+        raise ValueError(f"{who}: {name} must be at least 1, not {value}")
+    return value
+
+
+def check_params(params, who):
+    """TypeError, with the path of the leaf, unless every leaf is a float32 or float64 Tensor; ValueError without leaves."""
+    if not tree.leaves(params):
+        raise ValueError(f"{who}: there are no parameters")
+    for path, leaf in tree.flatten_with_path(params)[0]:
+        where = "params" + "".join(f"[{p!r}]" for p in path)
+        if isinstance(leaf, qb.TraceTensor):
+            raise TypeError(f"{who}: {where} is a tracer; {who} runs outside traced functions")
+        if not isinstance(leaf, qb.Tensor) or leaf.dtype is qb.bool_:
+            kind = f"a {leaf.dtype} array" if isinstance(leaf, qb.Tensor) else f"a {type(leaf).__name__}"
+            raise TypeError(f"{who}: {where} is {kind}; parameters are float32 or float64 Tensors")
+
+
+class LBFGS:
+    """L-BFGS (Nocedal 1980; Liu, Nocedal 1989): curvature from the last `history` steps, steps by a strong Wolfe line search.
+
+    history: pairs kept.    max_iterations, max_evaluations: limits; None is no limit on evaluations.
+    tolerance_grad: ends the run when the largest |gradient| is at most this.
+    tolerance_change: ends the run when a step changes the loss by at most this times its size.
+    line_search: "strong_wolfe", the only one.
+    A search (c1 = 1e-4, c2 = 0.9, at most 25 values) that fails goes on once from steepest descent.
+    Raises ValueError for values out of range.
+    """
+
+    def __init__(
+        self,
+        history=10,
+        max_iterations=500,
+        max_evaluations=None,
+        tolerance_grad=1e-7,
+        tolerance_change=1e-9,
+        line_search="strong_wolfe",
+    ):
+        self.history = _positive_int(history, "history")
+        self.max_iterations = _positive_int(max_iterations, "max_iterations")
+        self.max_evaluations = max_evaluations
+        if max_evaluations is not None:
+            _positive_int(max_evaluations, "max_evaluations")
+        self.tolerance_grad = check_not_negative(tolerance_grad, "tolerance_grad", "LBFGS")
+        self.tolerance_change = check_not_negative(tolerance_change, "tolerance_change", "LBFGS")
+        if line_search != "strong_wolfe":
+            raise ValueError(f"LBFGS: line_search {line_search!r}; there is 'strong_wolfe'")
+
+    def solver(self, params, max_iterations=None):
+        """A run from params: evaluate at `point`, then tell(value, grads), until that is False."""
+        narrow = any(p.dtype is qb.float32 for p in tree.leaves(params))
+        return qb.Lbfgs(
+            params,
+            self.history,
+            float(max_iterations or self.max_iterations),
+            float(self.max_evaluations or math.inf),
+            self.tolerance_grad,
+            self.tolerance_change,
+            4 * (2.0**-23 if narrow else 2.0**-52),
+        )
+
+    def minimize(self, fun, params, *args, callback=None):
+        """(params, info) of a local minimum of fun(params, *args) near params.
+
+        fun: returns a floating scalar; it is compiled with its gradient, once.    params: tree of floating Tensors.
+        callback: called after each iteration with (params, info); a true result ends the run with reason "callback".
+        info: iterations, evaluations, loss, grad_norm (largest |gradient|), converged, and reason, one of gradient_tolerance,
+        change_tolerance, max_iterations, max_evaluations, line_search_failed. The loss is never above that at params; where it is
+        not finite there, params come back with line_search_failed.
+        Raises TypeError for params that are not floating Tensors, ValueError for a fun that gives no scalar.
+
+        >>> fun = lambda p: (p["x"] - 1.0) ** 2 + 10.0 * (p["y"] - p["x"] ** 2) ** 2
+        >>> params, info = qb.optim.LBFGS().minimize(fun, {"x": qb.array(-1.0), "y": qb.array(0.0)})
+        >>> round(params["x"].item(), 6), info.reason
+        (1.0, 'gradient_tolerance')
+        """
+        check_params(params, "LBFGS.minimize")
+        step, solver = qb.jit(qb.value_and_grad(fun)), self.solver(params)
+        if callback is None:
+            while solver.tell(*step(solver.point, *args)):
+                pass
+            return solver.params, _info(solver, solver.reason)
+        done, more = 0, True
+        while more:
+            more = solver.tell(*step(solver.point, *args))
+            if solver.iterations == done:
+                continue
+            done = solver.iterations
+            if callback(solver.params, _info(solver, solver.reason)) and more:
+                return solver.params, _info(solver, "callback")
+        return solver.params, _info(solver, solver.reason)

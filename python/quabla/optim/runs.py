@@ -1,0 +1,182 @@
+"""How a Trainer advances: compiled steps of a first-order optimizer, or iterations of L-BFGS.
+
+A run starts from a state {"params", "best", "best_loss", "finite"}, makes steps, and writes each to the history's log as (first step,
+steps, (loss, terms, rate)). Its own state is a tree that a run of the same optimizer takes up to go on bit for bit.
+"""
+
+import math
+
+from .. import _core as qb
+from .._core import tree
+from .base import Optimizer
+from .lbfgs import LBFGS
+
+__all__ = ["Problem", "first_state", "start"]
+
+_KEPT = ("best", "best_loss", "finite")
+
+
+class Problem:
+    """The loss as (total, named terms), the data that it is taken on, and where it runs."""
+
+    def __init__(self, loss, data, options):
+        def total(params, *data):
+            value = loss(params, *data)
+            if not isinstance(value, dict):
+                return value, {}
+            if not value:
+                raise ValueError("Trainer: the loss returned no terms")
+            whole = None
+            for name, term in value.items():
+                if not isinstance(name, str) or name in ("loss", "learning_rate", "step"):
+                    raise ValueError(f"Trainer: {name!r} cannot name a term of the loss")
+                if list(getattr(term, "shape", [])):
+                    raise ValueError(
+                        f"Trainer: the term '{name}' of the loss has shape {list(term.shape)}; terms are scalars"
+                    )
+                whole = term if whole is None else qb.add(whole, term)
+            return whole, value
+
+        total.__name__ = total.__qualname__ = getattr(loss, "__name__", "loss")  # what messages call it
+        self.total, self.data, self.options = total, data, options
+        self.value = qb.jit(total, **options)
+
+
+def first_state(params):
+    """What a run starts from when nothing was trained."""
+    return {"params": params, "best": params, "best_loss": qb.array(math.inf), "finite": params}
+
+
+def start(problem, history, optimizer, state):
+    """A run of the optimizer; `state` may be a whole state of an earlier run of it."""
+    kind = LbfgsRun if isinstance(optimizer, LBFGS) else StepRun
+    return kind(problem, history, optimizer, state)
+
+
+def _select(condition, new, old):
+    return tree.map(lambda a, b: qb.where(condition, a, b), new, old)
+
+
+class StepRun:
+    """Loss, gradient and update as one plan; the parameters of the best and of the last finite loss are kept in it as well."""
+
+    def __init__(self, problem, history, optimizer, state):
+        self._total, self._optimizer = problem.total, optimizer
+        if "optimizer" not in state:
+            state = {**state, "optimizer": optimizer.init(state["params"])}
+        self._loop = qb.StepLoop(self._step, state, problem.data, **problem.options)
+        self._history, self._first = history, history.steps
+        self._scheduled = callable(getattr(optimizer, "learning_rate", None)) and isinstance(optimizer, Optimizer)
+
+    def _step(self, state, *data):
+        params = state["params"]
+        (loss, terms), grads = qb.value_and_grad(self._total, has_aux=True)(params, *data)
+        if isinstance(self._optimizer, Optimizer):
+            new, moments, rate = self._optimizer.traced_update(params, grads, state["optimizer"])
+        else:
+            (new, moments), rate = self._optimizer.update(params, grads, state["optimizer"]), None
+        value = qb.astype(loss, qb.float64)
+        better, finite = qb.less(value, state["best_loss"]), qb.less(qb.abs(value), math.inf)
+        state = {
+            "params": new,
+            "optimizer": moments,
+            "best": _select(better, params, state["best"]),
+            "best_loss": qb.where(better, value, state["best_loss"]),
+            "finite": _select(finite, params, state["finite"]),
+        }
+        return state, (loss, terms, rate)
+
+    def set_data(self, data):
+        self._loop.set_data(data)
+
+    def step(self):
+        """One step; its loss."""
+        loop = self._loop
+        results = loop.step()
+        at = self._first + loop.made - 1
+        self._history.log.append((at, 1, results))
+        if self._scheduled:
+            self._check_rate(at, results[2])
+        return results[0]
+
+    def run(self, steps):
+        """That many steps. None: nothing but their number ends them."""
+        log = []
+        try:
+            self._loop.run(steps, log)
+        finally:
+            self._history.log.extend((self._first + at, count, results) for at, count, results in log)
+        if self._scheduled:
+            for at, _, results in log:
+                self._check_rate(self._first + at, results[2])
+
+    def _check_rate(self, at, rates):
+        rates = qb.asarray(rates)
+        rates = rates.tolist() if rates.shape else [rates.item()]
+        if min(rates) >= 0 and math.isfinite(sum(rates)):
+            return
+        for i, rate in enumerate(rates):
+            self._optimizer.check_rate(rate, at + i)
+
+    @property
+    def params(self):
+        return self._loop.state["params"]
+
+    @property
+    def state(self):
+        return self._loop.state
+
+
+class LbfgsRun:
+    """L-BFGS: an iteration is a step. The loss of a step is the one that it reached."""
+
+    def __init__(self, problem, history, optimizer, state):
+        self._history, self._data, self._value = history, problem.data, problem.value
+        self._evaluate = qb.jit(qb.value_and_grad(problem.total, has_aux=True), **problem.options)
+        self._optimizer, self._kept = optimizer, {k: state[k] for k in _KEPT}
+        self._solver = self._new_solver(state["params"])
+        if "solver" in state:
+            self._solver.restore(state["solver"])
+
+    def _new_solver(self, params):
+        return self._optimizer.solver(params, max_iterations=2**53)
+
+    def set_data(self, data):
+        """Other data is another function: the curvature seen so far is forgotten."""
+        self._data, self._solver = data, self._new_solver(self._solver.params)
+
+    def _iterate(self):
+        """One iteration. False at the end of the run."""
+        solver, done = self._solver, self._solver.iterations
+        more = solver.reason == "running"
+        while more and solver.iterations == done:
+            (loss, terms), grads = self._evaluate(solver.point, *self._data)
+            more = solver.tell(loss, grads)
+        if solver.iterations == done:
+            return False
+        if loss.item() != solver.loss:  # a search that failed went back to an earlier point
+            loss, terms = self._value(solver.params, *self._data)
+        if solver.loss < self._kept["best_loss"].item():
+            self._kept = {"best": solver.params, "best_loss": qb.array(solver.loss), "finite": solver.params}
+        self._history.log.append((self._history.reached(), 1, (loss, terms, None)))
+        return more
+
+    def step(self):
+        """One iteration; the loss after it."""
+        self._iterate()
+        return qb.array(self._solver.loss)
+
+    def run(self, steps):
+        """That many iterations. The reason of L-BFGS where it ended before."""
+        for _ in range(steps):
+            if not self._iterate():
+                return self._solver.reason
+        return None
+
+    @property
+    def params(self):
+        return self._solver.params
+
+    @property
+    def state(self):
+        return {"params": self._solver.params, "solver": self._solver.dump(), **self._kept}

@@ -1,0 +1,289 @@
+"""LBFGS: what it finds, why it stops, and what it survives."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+import quabla as qb
+
+LBFGS = qb.optim.LBFGS
+REASONS = {"gradient_tolerance", "change_tolerance", "max_iterations", "max_evaluations", "line_search_failed"}
+
+
+def rosenbrock(x):
+    return qb.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+
+def test_rosenbrock_takes_the_known_number_of_steps():
+    x, info = LBFGS().minimize(rosenbrock, qb.array([-1.2, 1.0]))
+    assert info.reason == "gradient_tolerance"
+    assert info.converged
+    assert 33 <= info.iterations <= 41
+    assert 42 <= info.evaluations <= 52
+    np.testing.assert_allclose(x.numpy(), 1.0, atol=1e-8)
+    assert info["loss"] == rosenbrock(x).item()
+
+
+def test_rosenbrock_in_100_dimensions_converges():
+    solver = LBFGS(max_iterations=1000, tolerance_grad=1e-8, tolerance_change=0.0)
+    x, info = solver.minimize(rosenbrock, qb.full((100,), -1.0))
+    assert info.reason == "gradient_tolerance"
+    assert info.grad_norm <= 1e-8
+    np.testing.assert_allclose(x.numpy(), 1.0, atol=1e-6)
+
+
+def test_parameters_are_a_tree_and_arguments_reach_the_function():
+    def fun(p, x, y):
+        return qb.mean((p["line"][0] * x + p["line"][1] - y) ** 2)
+
+    x = qb.linspace(-1.0, 1.0, 32)
+    p, info = LBFGS().minimize(fun, {"line": (qb.array(0.0), qb.array([0.0]))}, x, 3.0 * x - 0.5)
+    assert p["line"][0].item() == pytest.approx(3.0, abs=1e-6)
+    assert p["line"][1].tolist() == pytest.approx([-0.5], abs=1e-6)
+    assert info.loss < 1e-12
+
+
+def test_a_quadratic_with_a_bad_condition_is_solved():
+    scale = qb.array(10.0 ** np.linspace(0, 5, 20))
+    x, info = LBFGS(max_iterations=2000, tolerance_change=0.0).minimize(lambda x: qb.sum(scale * x**2), qb.ones((20,)))
+    assert info.converged
+    assert abs(x.numpy()).max() < 1e-6
+
+
+@pytest.mark.parametrize("limit", [1, 2, 7])
+def test_max_iterations_is_honoured(limit):
+    _, info = LBFGS(max_iterations=limit).minimize(rosenbrock, qb.array([-1.2, 1.0]))
+    assert (info.iterations, info.reason, info.converged) == (limit, "max_iterations", False)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 10])
+def test_max_evaluations_is_honoured(limit):
+    calls = []
+
+    def counted(x):
+        return rosenbrock(x)
+
+    x, info = LBFGS(max_evaluations=limit).minimize(
+        counted, qb.array([-1.2, 1.0]), callback=lambda p, i: calls.append(i)
+    )
+    assert (info.evaluations, info.reason) == (limit, "max_evaluations")
+    assert info.loss == rosenbrock(x).item() <= rosenbrock(qb.array([-1.2, 1.0])).item()
+
+
+def test_change_tolerance_stops_a_run_that_gains_too_little():
+    start = qb.array([-1.2, 1.0])
+    losses = [rosenbrock(start).item()]
+    _, info = LBFGS(tolerance_change=0.5).minimize(rosenbrock, start, callback=lambda p, i: losses.append(i.loss))
+    assert info.reason == "change_tolerance"
+    assert abs(losses[-1] - losses[-2]) <= 0.5 * max(abs(losses[-1]), abs(losses[-2]))
+    assert all(abs(b - a) > 0.5 * max(abs(a), abs(b)) for a, b in zip(losses[:-2], losses[1:-1]))
+
+
+def test_a_start_at_the_minimum_ends_at_once():
+    x, info = LBFGS().minimize(rosenbrock, qb.ones((4,)))
+    assert (info.iterations, info.evaluations, info.reason) == (0, 1, "gradient_tolerance")
+    assert x.tolist() == [1.0] * 4
+
+
+def test_a_flat_function_ends_at_once():
+    _, info = LBFGS().minimize(lambda x: qb.sum(x * 0.0) + 3.0, qb.ones((3,)))
+    assert (info.reason, info.loss) == ("gradient_tolerance", 3.0)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_start_without_a_finite_value_comes_back_as_it_was(bad):
+    x, info = LBFGS().minimize(lambda x: qb.sum(x**2) + bad, qb.array([1.0, 2.0]))
+    assert x.tolist() == [1.0, 2.0]
+    assert (info.reason, info.converged, info.iterations) == ("line_search_failed", False, 0)
+
+
+def test_searches_back_off_from_nan_and_infinity():
+    def walled(x):  # log makes NaN below 0; the minimum is at 1e-3, close to the wall
+        return qb.sum(x - 1e-3 * qb.log(x))
+
+    x, info = LBFGS(tolerance_grad=1e-10, tolerance_change=0.0).minimize(walled, qb.array([1.0, 5.0]))
+    assert info.converged
+    np.testing.assert_allclose(x.numpy(), 1e-3, rtol=1e-6)
+    x, info = LBFGS().minimize(lambda x: qb.exp(x) + qb.exp(-x * 30.0), qb.array(-3.0))
+    assert info.converged
+    assert x.item() == pytest.approx(math.log(30.0) / 31.0, abs=1e-6)
+
+
+def test_an_unbounded_function_ends_with_an_honest_reason():
+    _, info = LBFGS(max_iterations=50).minimize(lambda x: qb.sum(x), qb.zeros((3,)))
+    assert info.reason in ("max_iterations", "line_search_failed")
+    assert not info.converged
+    assert info.loss < -1e3
+
+
+def test_wrong_gradients_fail_the_search_and_keep_the_start():
+    def uphill(x):  # the gradient that is seen is minus the true one
+        return 2.0 * qb.sum(qb.stop_gradient(x) ** 2) - qb.sum(x**2)
+
+    x, info = LBFGS().minimize(uphill, qb.array([1.0, 2.0]))
+    assert info.reason == "line_search_failed"
+    assert not info.converged
+    assert info.loss <= 5.0
+    assert info.loss == uphill(x).item()
+
+
+def test_noisy_functions_never_end_at_a_worse_point():
+    for seed in range(20):
+        shift = 1e6 * (1 + seed)
+
+        def noisy(x, shift=shift):  # sin of a huge argument: noise of size 1e-3 that the gradient does not show
+            return qb.sum(x**2) + 1e-3 * qb.sin(qb.stop_gradient(qb.sum(x)) * shift)
+
+        start = qb.array([3.0, -2.0])
+        x, info = LBFGS(max_iterations=60).minimize(noisy, start)
+        assert info.reason in REASONS
+        assert info.loss <= noisy(start).item()
+        assert info.loss == noisy(x).item()
+        assert info.loss < 0.1
+
+
+def test_float32_parameters_converge_as_far_as_float32_goes():
+    x, info = LBFGS(tolerance_grad=1e-12).minimize(rosenbrock, qb.array([-1.2, 1.0], dtype=qb.float32))
+    assert x.dtype is qb.float32
+    assert info.loss == rosenbrock(x).item()
+    np.testing.assert_allclose(x.numpy(), 1.0, atol=1e-2)
+    assert info.evaluations < 500
+
+
+def test_mixed_dtypes_keep_their_dtypes():
+    p = {"a": qb.array([2.0, 1.0], dtype=qb.float32), "b": qb.array(5.0)}
+    p, info = LBFGS().minimize(lambda p: qb.sum((p["a"].astype(qb.float64) - 0.5) ** 2) + (p["b"] - 2.0) ** 2, p)
+    assert (p["a"].dtype, p["b"].dtype) == (qb.float32, qb.float64)
+    assert p["b"].item() == pytest.approx(2.0, abs=1e-6)
+
+
+def test_the_callback_sees_every_iteration_and_can_stop():
+    seen = []
+
+    def watch(params, info):
+        assert info.loss == rosenbrock(params).item()
+        seen.append(info)
+        return info.iterations == 5
+
+    x, info = LBFGS().minimize(rosenbrock, qb.array([-1.2, 1.0]), callback=watch)
+    assert [i.iterations for i in seen] == [1, 2, 3, 4, 5]
+    assert (info.reason, info.converged) == ("callback", False)
+    assert info.loss == rosenbrock(x).item()
+    losses = [i.loss for i in seen]
+    assert losses == sorted(losses, reverse=True)
+
+
+def test_an_exception_in_the_function_comes_out():
+    def fail(params, info):
+        raise KeyError("stop")
+
+    with pytest.raises(KeyError):
+        LBFGS().minimize(rosenbrock, qb.array([-1.2, 1.0]), callback=fail)
+
+
+def test_results_do_not_depend_on_threads():
+    start, out = qb.full((100,), -1.0), []
+    for threads in (1, 2):
+        qb.set_num_threads(threads)
+        out.append(LBFGS().minimize(rosenbrock, start)[0].tolist())
+    qb.set_num_threads(0)
+    assert out[0] == out[1]
+
+
+def test_little_time_is_spent_outside_the_loss():
+    """1,000 evaluations of a PINN loss: the work around the compiled loss is under a tenth of the whole."""
+    keys = qb.random.split(qb.random.key(0), 3)
+    params = [(qb.random.glorot_normal(k, (m, n)), qb.zeros((n,))) for k, m, n in zip(keys, (1, 20, 20), (20, 20, 1))]
+
+    def u(x, p):
+        h = x.reshape([1, 1])
+        for w, b in p[:-1]:
+            h = qb.tanh(h @ w + b)
+        return qb.sum(h @ p[-1][0] + p[-1][1])
+
+    u_xx, u_at = qb.vmap(qb.grad(qb.grad(u)), in_axes=(0, None)), qb.vmap(u, in_axes=(0, None))
+    x, ends = qb.linspace(0.0, 1.0, 500), qb.array([0.0, 1.0])
+
+    def loss(p):
+        return qb.mean((u_xx(x, p) + math.pi**2 * qb.sin(math.pi * x)) ** 2) + 10.0 * qb.mean(u_at(ends, p) ** 2)
+
+    solver = LBFGS(max_iterations=10_000, max_evaluations=1000, tolerance_grad=0.0, tolerance_change=0.0)
+    step = qb.jit(qb.value_and_grad(loss))
+    spent = [0.0]
+
+    def timed():
+        run, more = solver.solver(params), True
+        start = time.perf_counter()
+        while more:
+            point, begin = run.point, time.perf_counter()
+            value, grads = step(point)
+            spent[0] += time.perf_counter() - begin
+            more = run.tell(value, grads)
+        return time.perf_counter() - start, run.evaluations
+
+    timed()
+    shares = []
+    for _ in range(5):
+        spent[0] = 0.0
+        whole, n = timed()
+        shares.append(1 - spent[0] / whole)
+        assert n > 200
+    assert min(shares) < 0.1
+
+
+def test_a_pinn_goes_down_as_it_should():
+    """The tutorial problem: 1-16-16-1, 32 points inside and 2 at the ends; Adam, then L-BFGS to about 5e-7."""
+
+    def u(x, p):
+        h = x.reshape([1, 1])
+        for w, b in p[:-1]:
+            h = qb.tanh(h @ w + b)
+        return qb.sum(h @ p[-1][0] + p[-1][1])
+
+    u_xx, u_at = qb.vmap(qb.grad(qb.grad(u)), in_axes=(0, None)), qb.vmap(u, in_axes=(0, None))
+
+    def loss(p, x, ends):
+        residual = u_xx(x, p) + math.pi**2 * qb.sin(math.pi * x)
+        return qb.mean(residual**2) + 10.0 * qb.mean(u_at(ends, p) ** 2)
+
+    keys = qb.random.split(qb.random.key(0), 3)
+    params = [(qb.random.glorot_normal(k, (m, n)), qb.zeros((n,))) for k, m, n in zip(keys, (1, 16, 16), (16, 16, 1))]
+    x, ends = qb.linspace(0.0, 1.0, 32), qb.array([0.0, 1.0])
+    adam = qb.optim.Adam(qb.optim.exponential_decay(1e-2, 1000, 0.5))
+    trainer = qb.optim.Trainer(loss, params, adam, x, ends)
+    trainer.run(2000)
+    losses = trainer.history["loss"].tolist()
+    assert 30.0 < losses[0] < 80.0
+    assert losses[500] < 1e-2
+    assert trainer.best_loss < 1e-3
+    p, info = LBFGS().minimize(loss, trainer.params, x, ends)
+    assert info.loss < 5e-6
+    grid = qb.linspace(0.0, 1.0, 201)
+    assert qb.max(qb.abs(u_at(grid, p) - qb.sin(math.pi * grid))).item() < 3e-4
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: LBFGS(history=0), ValueError, "history"),
+        (lambda: LBFGS(history=2.0), TypeError, "history"),
+        (lambda: LBFGS(max_iterations=0), ValueError, "max_iterations"),
+        (lambda: LBFGS(max_evaluations=0), ValueError, "max_evaluations"),
+        (lambda: LBFGS(tolerance_grad=-1.0), ValueError, "tolerance_grad"),
+        (lambda: LBFGS(tolerance_change=math.nan), ValueError, "tolerance_change"),
+        (lambda: LBFGS(line_search="armijo"), ValueError, "strong_wolfe"),
+        (lambda: LBFGS().minimize(rosenbrock, {"a": [1.0]}), TypeError, r"params\['a'\]\[0\]"),
+        (lambda: LBFGS().minimize(rosenbrock, {"a": qb.array(True)}), TypeError, "bool"),
+        (lambda: LBFGS().minimize(lambda x: x, qb.ones((2,))), ValueError, "scalar"),
+        (lambda: LBFGS().minimize(lambda p: qb.array(1.0), {}), ValueError, "no parameters"),
+    ],
+)
+def test_bad_input_is_named(make, error, words):
+    with pytest.raises(error, match=words):
+        make()
+
+
+def test_it_cannot_run_inside_a_trace():
+    with pytest.raises(TypeError, match="tracer"):
+        qb.jit(lambda x: LBFGS().minimize(rosenbrock, x)[0])(qb.ones((2,)))

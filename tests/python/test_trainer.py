@@ -1,0 +1,479 @@
+"""Trainer: fit, batches, history, what it keeps, and how it goes on after a checkpoint or Ctrl-C."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import quabla as qb
+
+o = qb.optim
+
+
+def fit_loss(p, x, y):
+    return {"data": qb.mean((p["w"] * x + p["b"] - y) ** 2), "size": 1e-6 * p["w"] ** 2}
+
+
+def fit_data(n=32):
+    x = qb.linspace(-1, 1, n)
+    return x, 3.0 * x - 0.5
+
+
+def line(optimizer=None, **options):
+    params = {"w": qb.array(0.0), "b": qb.array(0.0)}
+    return o.Trainer(fit_loss, params, optimizer or o.Adam(0.1), *fit_data(), **options)
+
+
+def values(trainer):
+    return {k: v.item() for k, v in trainer.params.items()}
+
+
+# ---- history ----
+
+
+def test_history_has_a_row_per_step_and_a_column_per_term():
+    trainer = line(o.Adam(o.exponential_decay(0.1, 10, 0.5)))
+    assert trainer.history == {}
+    losses = [trainer.step().item() for _ in range(3)]
+    trainer.run(5)
+    trainer.fit(4)
+    history = trainer.history
+    assert list(history) == ["step", "loss", "data", "size", "learning_rate"]
+    assert history["step"].tolist() == list(map(float, range(12)))
+    assert history["loss"].tolist()[:3] == losses
+    np.testing.assert_array_equal(history["loss"].numpy(), history["data"].numpy() + history["size"].numpy())
+    np.testing.assert_allclose(history["learning_rate"].numpy(), 0.1 * 0.5 ** (np.arange(12) / 10), rtol=1e-14)
+    assert trainer.steps == 12
+    assert sum(t.item() for t in trainer.terms().values()) == trainer.loss().item()
+
+
+def test_history_is_the_same_however_the_steps_are_made():
+    by_step, by_run, by_fit = line(), line(), line()
+    for _ in range(2500):
+        by_step.step()
+    by_run.run(2500)
+    by_fit.fit(2500, callback=lambda t: None, every=7)
+    for other in (by_run, by_fit):
+        assert values(other) == values(by_step)
+        for name, column in by_step.history.items():
+            assert other.history[name].tolist() == column.tolist()
+
+
+def test_history_is_drawn(tmp_path):
+    trainer = line()
+    with pytest.raises(ValueError, match="no steps"):
+        trainer.plot_history()
+    trainer.run(20)
+    trainer.plot_history(tmp_path / "loss.png")
+    assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("loss", "words"),
+    [
+        (lambda p: {"a": p * qb.ones((2,))}, r"'a'.*\[2\]"),
+        (lambda p: {}, "no terms"),
+        (lambda p: {"loss": p}, "cannot name"),
+        (lambda p: {1: p}, "cannot name"),
+    ],
+)
+def test_bad_terms_are_named(loss, words):
+    with pytest.raises(ValueError, match=words):
+        o.Trainer(loss, qb.array(1.0), o.Adam()).step()
+
+
+# ---- phases ----
+
+
+def test_fit_trains_in_phases():
+    trainer = line()
+    info = trainer.fit((o.Adam(0.1), 20), (o.LBFGS(tolerance_grad=1e-9), 50))
+    assert info.reason in ("gradient_tolerance", "change_tolerance")
+    assert info.steps == trainer.steps < 70
+    assert values(trainer)["w"] == pytest.approx(3.0, abs=1e-4)
+    rates = trainer.history["learning_rate"].tolist()
+    assert rates[:20] == [0.1] * 20
+    assert all(map(math.isnan, rates[20:]))
+    assert info.loss == trainer.loss().item() == trainer.best_loss == info["best_loss"]
+
+
+def test_a_phase_of_lbfgs_has_the_steps_it_was_given():
+    def loss(p):
+        return (1.0 - p[0]) ** 2 + 100.0 * (p[1] - p[0] ** 2) ** 2
+
+    start = qb.array([-1.2, 1.0])
+    trainer = o.Trainer(loss, start, o.LBFGS(max_iterations=3))
+    assert trainer.fit(10).reason == "finished"
+    assert trainer.steps == 10
+    want, _ = o.LBFGS(max_iterations=10).minimize(loss, start)
+    assert trainer.params.tolist() == want.tolist()
+    by_step = o.Trainer(loss, start, o.LBFGS())
+    for _ in range(10):
+        value = by_step.step()
+    assert by_step.params.tolist() == want.tolist()
+    assert value.item() == loss(want).item()
+
+
+def test_lbfgs_in_a_trainer_lowers_the_loss_at_every_step():
+    trainer = line()
+    trainer.fit((o.LBFGS(), 30))
+    losses = trainer.history["loss"].tolist()
+    assert losses == sorted(losses, reverse=True)
+
+
+def test_the_optimizers_own_moments_last_as_long_as_it_is_in_use():
+    adam = o.Adam(0.1)
+    one, two = line(adam), line(adam)
+    one.fit(10)
+    one.fit(10)
+    two.run(20)
+    assert values(one) == values(two)
+
+
+def test_any_optimizer_with_init_and_update_will_do():
+    class Sign:
+        def init(self, params):
+            return None
+
+        def update(self, params, grads, state):
+            return qb.tree.map(lambda p, g: p - 0.125 * qb.sign(g), params, grads), state
+
+    trainer = o.Trainer(lambda p: (p - 1.0) ** 2, qb.array(0.0), Sign())
+    trainer.run(8)
+    assert trainer.params.item() == 1.0
+
+
+# ---- batches ----
+
+
+def mean_loss(p, x):
+    return qb.mean((p - x) ** 2)
+
+
+def test_samples_replace_the_batch_arguments():
+    seen = []
+
+    def sample(draw, params):
+        seen.append((draw, params.item()))
+        return (qb.full((3,), float(draw)),)
+
+    trainer = o.Trainer(mean_loss, qb.array(0.0), o.SGD(0.5), qb.zeros((2,)), batch_argnums=0)
+    trainer.fit(9, sample=sample, sample_every=3)
+    assert [draw for draw, _ in seen] == [0, 1, 2]
+    assert seen[1][1] == 0.0
+    assert trainer.params.item() == 2.0
+    with pytest.raises(ValueError, match="batch_argnums"):
+        o.Trainer(mean_loss, qb.array(0.0), o.SGD(0.5), qb.zeros((2,))).fit(1, sample=sample)
+    with pytest.raises(ValueError, match="2 batch arguments"):
+        trainer.fit(1, sample=lambda draw, params: (1.0, 2.0))
+
+
+def test_minibatches_use_every_row_once_an_epoch():
+    x = qb.arange(10.0)
+    draw = o.minibatches(qb.random.key(1), 4, x, 2.0 * x)
+    for epoch in range(3):
+        parts = [draw(3 * epoch + i, None) for i in range(3)]
+        assert [a.shape[0] for a, _ in parts] == [4, 4, 2]
+        rows = sum((a.tolist() for a, _ in parts), [])
+        assert sorted(rows) == x.tolist()
+        assert rows != x.tolist()
+        assert all(b.tolist() == [2 * v for v in a.tolist()] for a, b in parts)
+    again = o.minibatches(qb.random.key(1), 4, x, 2.0 * x)
+    assert again(5, None)[0].tolist() == draw(5, None)[0].tolist()
+    for bad in (0, 11, 2.0):
+        with pytest.raises(ValueError, match="size"):
+            o.minibatches(qb.random.key(1), bad, x)
+    with pytest.raises(ValueError, match="one length"):
+        o.minibatches(qb.random.key(1), 2, x, qb.ones((3,)))
+
+
+def test_minibatches_train():
+    x, y = fit_data(100)
+    trainer = o.Trainer(
+        lambda p, x, y: qb.mean((p["w"] * x + p["b"] - y) ** 2),
+        {"w": qb.array(0.0), "b": qb.array(0.0)},
+        o.Adam(0.05),
+        x,
+        y,
+        batch_argnums=(0, 1),
+    )
+    trainer.fit(600, sample=o.minibatches(qb.random.key(0), 30, x, y))
+    assert values(trainer)["w"] == pytest.approx(3.0, abs=1e-3)
+
+
+# ---- what is kept, and why it stops ----
+
+
+def test_best_and_finite_parameters_are_kept():
+    trainer = o.Trainer(lambda p: (p - 1.0) ** 2, qb.array(0.0), o.SGD(1.5))  # diverges
+    assert (trainer.best_loss, trainer.best_params.item()) == (math.inf, 0.0)
+    trainer.run(2000)
+    assert not math.isfinite(trainer.params.item())
+    assert (trainer.best_loss, trainer.best_params.item()) == (1.0, 0.0)
+    last = trainer.finite_params.item()
+    assert math.isfinite((last - 1.0) ** 2)
+    assert abs(last) > 1e100
+
+
+def test_fit_stops_at_the_first_loss_that_is_not_finite():
+    trainer = o.Trainer(lambda p: qb.log(p), qb.array(0.35), o.SGD(0.1))
+    info = trainer.fit(100)
+    assert info.reason == "not_finite"
+    assert math.isfinite(trainer.loss().item())
+    assert trainer.params.item() == trainer.finite_params.item()
+    assert info.steps <= 100
+    assert trainer.fit(1).steps == 1  # it can go on
+
+
+def test_fit_stops_by_its_rules():
+    assert line().fit(5000, target=1e-2).reason == "target"
+    assert line().fit(100_000, patience=50).reason == "patience"
+    start = time.perf_counter()
+    info = line().fit(10**9, seconds=0.3)
+    assert info.reason == "seconds"
+    assert 0.3 <= info.seconds <= time.perf_counter() - start < 5
+    assert line().fit(10).reason == "finished"
+
+
+def test_callbacks_come_every_so_many_steps_and_can_stop():
+    seen = []
+    trainer = line()
+    info = trainer.fit(100, every=25, callback=lambda t: seen.append((t.steps, t.loss().item())) or t.steps == 75)
+    assert [s for s, _ in seen] == [25, 50, 75]
+    assert (info.reason, info.steps) == ("callback", 75)
+    assert seen[-1][1] == trainer.loss().item()
+
+
+def test_progress_shows_terms(capsys):
+    line().fit(200, progress=True)
+    text = capsys.readouterr().err
+    assert "step 200/200" in text
+    for word in ("loss", "data", "size", "steps/s"):
+        assert word in text
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda t: t.fit(), ValueError, "at least one phase"),
+        (lambda t: t.fit(0), ValueError, "at least 1"),
+        (lambda t: t.fit((o.Adam(), 1.5)), TypeError, "int"),
+        (lambda t: t.fit("adam"), TypeError, "int"),
+        (lambda t: t.fit(1, every=0), ValueError, "every"),
+        (lambda t: t.fit(1, patience=0), ValueError, "patience"),
+        (lambda t: t.fit(1, target=math.nan), ValueError, "target"),
+        (lambda t: t.fit(1, seconds="1"), TypeError, "seconds"),
+        (lambda t: t.run(1.0), TypeError, "int"),
+        (lambda t: t.fit((3, 5)), TypeError, "init"),
+        (lambda t: line(object()), TypeError, "init"),
+        (lambda t: o.Trainer(3, qb.array(1.0), o.Adam()), TypeError, "function"),
+        (lambda t: o.Trainer(fit_loss, {}, o.Adam()), ValueError, "no parameters"),
+        (lambda t: line(batch_argnums=("x",)), TypeError, "batch_argnums"),
+    ],
+)
+def test_bad_arguments_are_named(call, error, words):
+    with pytest.raises(error, match=words):
+        call(line())
+
+
+def test_a_schedule_that_turns_bad_raises_with_its_step():
+    trainer = line(o.SGD(lambda step: 0.5 - 0.1 * step))
+    with pytest.raises(ValueError, match="at step 6"):
+        trainer.run(20)
+    with pytest.raises(ValueError, match="at step 6"):
+        line(o.Adam(lambda step: qb.where(step > 5.0, math.nan, 0.1))).fit(20)
+
+
+# ---- checkpoints ----
+
+
+class Net(NamedTuple):
+    w: object
+    b: object
+
+
+def net_trainer():
+    def loss(p, x):
+        return {
+            "fit": qb.mean((qb.tanh(x @ p["net"].w + p["net"].b) - qb.sin(x)) ** 2),
+            "w": 1e-4 * qb.sum(p["net"].w ** 2),
+        }
+
+    params = {"net": Net(qb.random.normal(qb.random.key(0), (1, 1)), qb.zeros((1,), dtype=qb.float64))}
+    return o.Trainer(loss, params, o.AdamW(o.cosine_decay(0.05, 400), clip_norm=1.0), qb.zeros((8, 1)), batch_argnums=0)
+
+
+def net_fit(trainer, **options):
+    key = qb.random.key(5)
+
+    def sample(draw, params):  # depends on the parameters too, as points chosen by their residual do
+        return (qb.random.normal(qb.random.fold_in(key, draw), (8, 1)) + params["net"].b,)
+
+    return trainer.fit(150, (o.RMSprop(0.01), 60), (o.LBFGS(), 40), sample=sample, sample_every=13, **options)
+
+
+def everything(trainer):
+    columns = {k: v.numpy().tobytes() for k, v in trainer.history.items()}
+    return [v.tolist() for v in qb.tree.leaves(trainer.params)], trainer.best_loss, trainer.steps, columns
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("at", [1, 77, 149, 150, 151, 155, 210, 211, 223, 240])
+def test_resume_goes_on_bit_for_bit(at, tmp_path):
+    whole = net_trainer()
+    net_fit(whole)
+    assert whole.steps > 215
+
+    first = net_trainer()
+    if at <= whole.steps:
+
+        def leave(trainer):
+            if trainer.steps == at:
+                trainer.checkpoint(tmp_path / "run.qb")
+                raise Stop
+
+        with pytest.raises(Stop):
+            net_fit(first, callback=leave, every=1)
+    else:
+        net_fit(first, checkpoint=tmp_path / "run.qb")
+    second = net_trainer()
+    second.resume(tmp_path / "run.qb")
+    assert second.steps == min(at, whole.steps)
+    if at <= whole.steps:
+        net_fit(second)
+    assert everything(second) == everything(whole)
+
+
+def test_resume_outside_fit_goes_on_bit_for_bit(tmp_path):
+    whole, part, again = (
+        line(o.Adam(0.1, clip_norm=0.5)),
+        line(o.Adam(0.1, clip_norm=0.5)),
+        line(o.Adam(0.1, clip_norm=0.5)),
+    )
+    whole.run(70)
+    part.run(30)
+    part.checkpoint(tmp_path / "a.qb")
+    again.run(3)
+    again.resume(tmp_path / "a.qb")
+    again.checkpoint(tmp_path / "b.qb")  # before any step: nothing is lost
+    again.resume(tmp_path / "b.qb")
+    again.run(40)
+    assert values(again) == values(whole)
+    assert again.history["loss"].tolist() == whole.history["loss"].tolist()
+
+
+def test_checkpoints_are_written_by_the_clock(tmp_path):
+    path = tmp_path / "a.qb"
+    seen = []
+    line().fit(200, checkpoint=path, checkpoint_seconds=0.0, every=50, callback=lambda t: seen.append(path.exists()))
+    assert seen[-1]
+    other = line()
+    other.resume(path)
+    assert other.steps == 200
+
+
+def test_a_checkpoint_of_another_model_names_the_place(tmp_path):
+    path = tmp_path / "a.qb"
+    trainer = line()
+    trainer.run(3)
+    trainer.checkpoint(path)
+    adam = o.Adam(0.1)
+
+    def other(params, optimizer=adam):
+        return o.Trainer(lambda p: qb.sum(qb.tree.leaves(p)[0]), params, optimizer)
+
+    with pytest.raises(ValueError, match=r"'b'.*f64\[2\].*f64\[\]"):
+        other({"w": qb.array(0.0), "b": qb.zeros((2,))}).resume(path)
+    with pytest.raises(ValueError, match="'c' is not in the checkpoint"):
+        other({"w": qb.array(0.0), "b": qb.array(0.0), "c": qb.array(0.0)}).resume(path)
+    with pytest.raises(ValueError, match="'w', which is not here"):
+        other({"b": qb.array(0.0)}).resume(path)
+    with pytest.raises(ValueError, match="f32"):
+        other({"w": qb.array(0.0), "b": qb.array(0.0, dtype=qb.float32)}).resume(path)
+    kept = line(o.SGD(0.1))
+    kept.resume(path)
+    with pytest.raises(ValueError, match="Adam.*SGD"):
+        kept.step()
+    qb.save(path, {"w": 1})
+    with pytest.raises(ValueError, match="not written by"):
+        trainer.resume(path)
+    path.write_bytes(b"junk")
+    with pytest.raises(ValueError):
+        trainer.resume(path)
+    assert trainer.steps == 3
+    trainer.run(1)
+
+
+def test_a_fit_with_fewer_phases_than_the_checkpoint_says_so(tmp_path):
+    def leave(trainer):
+        trainer.checkpoint(tmp_path / "a.qb")
+        return True
+
+    trainer = line()
+    trainer.fit(10, (o.SGD(0.1), 10), every=15, callback=leave)
+    trainer = line()
+    trainer.resume(tmp_path / "a.qb")
+    with pytest.raises(ValueError, match="phase 2"):
+        trainer.fit(30)
+
+
+# ---- Ctrl-C ----
+
+
+@pytest.mark.parametrize("way", ["run", "fit", "lbfgs"])
+def test_ctrl_c_leaves_a_usable_trainer(way):
+    def rosenbrock(p):
+        return qb.sum(100.0 * (p[1:] - p[:-1] ** 2) ** 2 + (1.0 - p[:-1]) ** 2)
+
+    optimizer = o.LBFGS(tolerance_grad=0.0, tolerance_change=0.0, history=3) if way == "lbfgs" else o.Adam(1e-4)
+    trainer = o.Trainer(rosenbrock, qb.full((2000,), -1.0), optimizer)
+    trainer.step()
+    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            trainer.run(10**9) if way == "run" else trainer.fit(10**9)
+    finally:
+        timer.cancel()
+    steps = trainer.steps
+    assert steps > 1
+    assert len(trainer.history["loss"].tolist()) == steps
+    repeat = o.Trainer(rosenbrock, qb.full((2000,), -1.0), optimizer)
+    repeat.run(steps)
+    assert repeat.params.tolist() == trainer.params.tolist()
+    assert repeat.history["loss"].tolist() == trainer.history["loss"].tolist()
+    trainer.run(3)
+    assert trainer.steps == steps + 3
+
+
+KILLED = """
+import os, sys
+sys.path.insert(0, sys.argv[2])
+from test_trainer import line
+line().fit(10**9, checkpoint=sys.argv[1], checkpoint_seconds=0.0)
+"""
+
+
+def test_a_training_that_is_killed_can_be_resumed(tmp_path):
+    path = tmp_path / "a.qb"
+    child = subprocess.Popen([sys.executable, "-c", KILLED, path, os.path.dirname(__file__)])
+    deadline = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.2)
+    child.kill()
+    child.wait()
+    trainer, whole = line(), line()
+    trainer.resume(path)
+    assert trainer.steps > 0
+    whole.run(trainer.steps)
+    assert values(trainer) == values(whole)
