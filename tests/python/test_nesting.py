@@ -228,8 +228,7 @@ def test_closures_over_every_enclosing_trace():
     """d/da d/db d/dc of sin(a b c): each inner function closes over the variables of all traces around it."""
 
     def at(a, b, c):
-        da = qb.grad(lambda a: qb.grad(lambda b: qb.grad(lambda c: qb.sin(a * b * c))(c))(b))(a)
-        return da
+        return qb.grad(lambda a: qb.grad(lambda b: qb.grad(lambda c: qb.sin(a * b * c))(c))(b))(a)
 
     a, b, c = 0.3, 0.7, 1.1
     p = a * b * c
