@@ -125,14 +125,16 @@ static bool hashable(Transform *t, PyObject *x, PyObject *name)
     if (array_check(x)) {
         PyErr_Format(PyExc_TypeError,
                      "%R: static argument %S is an array; static arguments are values such as ints "
-                     "and strings",
+                     "and strings, so leave it out of static_argnums and static_argnames",
                      t, name);
         return false;
     }
     if (PyObject_Hash(x) != -1) return true;
     PyErr_Clear();
-    PyErr_Format(PyExc_TypeError, "%R: static argument %S is %s, which is not hashable", t, name,
-                 stage_kind(x));
+    PyErr_Format(PyExc_TypeError,
+                 "%R: static argument %S is %s, which is not hashable; use a tuple or a frozen "
+                 "dataclass, or pass it as an ordinary argument",
+                 t, name, stage_kind(x));
     return false;
 }
 

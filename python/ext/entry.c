@@ -145,20 +145,35 @@ void entry_release(Entry *e)
     PyMem_Free(e);
 }
 
-/* "f: argument 0 'p/b'" in a TypeError. */
-static bool no_argument(Transform *t, const Entry *e, Py_ssize_t leaf, PyObject *x)
+/* "argument 0 'p/b'", for messages. */
+static PyObject *place(const Entry *e, Py_ssize_t leaf)
 {
-    PyObject *path = tree_path(e->in, leaf), *inner = path ? tree_path_text(e->in, leaf, 1) : NULL;
+    PyObject *path = tree_path(e->in, leaf), *inner = path ? tree_path_text(e->in, leaf, 1) : NULL,
+             *out = NULL;
     if (inner)
-        PyErr_Format(PyExc_TypeError,
-                     "%R: argument %S%s%U%s is %s; arguments are arrays, numbers, and dicts, "
-                     "lists, tuples and "
-                     "NamedTuples of them%s",
-                     t, PyTuple_GET_ITEM(path, 0), PyUnicode_GET_LENGTH(inner) ? " '" : "", inner,
-                     PyUnicode_GET_LENGTH(inner) ? "'" : "", stage_kind(x),
-                     t->kind == DO_JIT ? "; other values go into static_argnums" : "");
+        out =
+            PyUnicode_FromFormat(PyUnicode_GET_LENGTH(inner) ? "argument %S '%U'" : "argument %S%U",
+                                 PyTuple_GET_ITEM(path, 0), inner);
     Py_XDECREF(path);
     Py_XDECREF(inner);
+    return out;
+}
+
+static bool no_argument(Transform *t, const Entry *e, Py_ssize_t leaf, PyObject *x)
+{
+    PyObject *where = place(e, leaf);
+    if (where && tracer_check(x))
+        PyErr_Format(core.TracerError,
+                     "%R: %U is a TraceTensor whose trace has ended; return it from the traced "
+                     "function instead of storing it elsewhere",
+                     t, where);
+    else if (where)
+        PyErr_Format(PyExc_TypeError,
+                     "%R: %U is %s; arguments are arrays, numbers, and dicts, lists, tuples, "
+                     "NamedTuples and registered classes (quabla.tree) of them%s",
+                     t, where, stage_kind(x),
+                     t->kind == DO_JIT ? "; other values go into static_argnums" : "");
+    Py_XDECREF(where);
     return false;
 }
 
@@ -170,11 +185,7 @@ static bool describe(Transform *t, Entry *e, Py_ssize_t i, bool promote, bool lo
     s->promote = promote;
     s->kind = LEAF_ARRAY;
     if (lowering && lower_shape(*leaf, &s->type)) return true;
-    if (tracer_check(*leaf)) {
-        PyErr_Format(core.TracerError, "%R: argument %zd holds a TraceTensor whose trace has ended",
-                     t, i);
-        return false;
-    }
+    if (tracer_check(*leaf)) return no_argument(t, e, i, *leaf);
     if (is_scalar(*leaf) && !(promote && is_number(*leaf))) {
         s->kind = LEAF_SCALAR;
         s->value = Py_NewRef(*leaf);

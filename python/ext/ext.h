@@ -261,6 +261,7 @@ bool tree_same(const TreeDef *a, const TreeDef *b);
    gets kind, cls, aux (new refs). */
 PyObject *tree_children(PyObject *o, TreeNode *node);
 void tree_node_clear(TreeNode *node);
+PyObject *tree_step_name(const TreeNode *node, int32_t i); /* what child i is called: a key, field, position */
 PyObject *tree_path(const TreeDef *t, Py_ssize_t leaf); /* tuple of keys, names, positions */
 PyObject *tree_path_text(const TreeDef *t, Py_ssize_t leaf,
                          Py_ssize_t skip); /* "p/b", without the first `skip` entries */

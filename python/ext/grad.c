@@ -43,7 +43,9 @@ static void *not_scalar(Transform *t, PyObject *x)
     PyObject *text = array_check(x) ? dtype_text(array_type(x)) : NULL;
     if (text)
         PyErr_Format(PyExc_ValueError,
-                     "%R: the function must return a floating scalar (shape []), not %U", t, text);
+                     "%R: the function must return a floating scalar (shape []), not %U; take its "
+                     "quabla.sum or mean, or its jacobian",
+                     t, text);
     else if (!PyErr_Occurred() && (PyFloat_Check(x) || PyLong_Check(x)))
         PyErr_Format(PyExc_ValueError,
                      "%R: the function returned the Python number %R, which depends on no argument",

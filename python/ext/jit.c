@@ -147,6 +147,22 @@ static bool insert(Transform *t, Cache *c, Entry *e)
 
 /* ---- the call ---- */
 
+/* A new trace, unless another thread has made one for this signature meanwhile: tracing and compiling give up the lock. */
+static Entry *add(Transform *t, Cache *cache, const Call *c, Leaves *leaves)
+{
+    Entry *e = entry_trace(t, c, false, leaves);
+    if (!e) return NULL;
+    Leaves again = {0};
+    Entry *known = cache->n ? find(cache, c, &again) : NULL;
+    leaves_free(&again);
+    const bool ok = !PyErr_Occurred() && (known || insert(t, cache, e));
+    if (ok && !known) return e;
+    entry_release(e);
+    if (ok) return known;
+    entry_release(known);
+    return NULL;
+}
+
 static PyObject *dispatch(Transform *t, const Call *c)
 {
     Cache *cache = cache_of(t);
@@ -154,11 +170,7 @@ static PyObject *dispatch(Transform *t, const Call *c)
     Py_INCREF(cache);
     Leaves leaves = {0};
     Entry *e = find(cache, c, &leaves);
-    if (!e && !PyErr_Occurred() && (e = entry_trace(t, c, false, &leaves)) &&
-        !insert(t, cache, e)) {
-        entry_release(e);
-        e = NULL;
-    }
+    if (!e && !PyErr_Occurred()) e = add(t, cache, c, &leaves);
     if (e) e->calls++;
     PyObject *out = e ? entry_run(e, leaves.v) : NULL;
     entry_release(e);

@@ -397,7 +397,7 @@ bool tree_same(const TreeDef *a, const TreeDef *b)
 /* ---- paths ---- */
 
 /* What child i of a node is called: a key, a field, a position. New reference. */
-static PyObject *step_name(const TreeNode *node, int32_t i)
+PyObject *tree_step_name(const TreeNode *node, int32_t i)
 {
     PyObject *names = NULL;
     if (node->kind == NODE_DICT) return Py_NewRef(PyTuple_GET_ITEM(node->aux, i));
@@ -419,7 +419,7 @@ static int find_leaf(const TreeDef *t, Py_ssize_t *at, Py_ssize_t *leaf, PyObjec
     const TreeNode *node = &t->nodes[(*at)++];
     if (node->kind == NODE_LEAF) return (*leaf)-- == 0;
     for (int32_t i = 0; i < node->n; i++) {
-        PyObject *name = step_name(node, i);
+        PyObject *name = tree_step_name(node, i);
         if (!name || PyList_Append(path, name)) return Py_XDECREF(name), -1;
         Py_DECREF(name);
         const int found = find_leaf(t, at, leaf, path);

@@ -84,7 +84,8 @@ static TreeDef *flatten_like(const TreeDef *want, PyObject *ct, Leaves *leaves)
     return tree;
 }
 
-static bool cotangent(Frame *f, PyObject *ct, const qb_type *want, qb_value *out)
+static bool cotangent(Frame *f, const Outputs *o, Py_ssize_t leaf, PyObject *ct,
+                      const qb_type *want, qb_value *out)
 {
     PyObject *x = ops_operand(ct)
                       ? convert_array(ct, array_check(ct) ? -1 : (int)want->dtype, false, NULL)
@@ -93,12 +94,17 @@ static bool cotangent(Frame *f, PyObject *ct, const qb_type *want, qb_value *out
     bool ok = x && have->dtype == want->dtype && have->rank == want->rank &&
               !memcmp(have->dims, want->dims, sizeof *have->dims * have->rank);
     if (x && !ok) {
-        PyObject *a = dtype_text(want), *b = dtype_text(have);
-        if (a && b)
+        PyObject *a = dtype_text(want), *b = dtype_text(have),
+                 *path = tree_path_text(o->tree, leaf, 0);
+        if (a && b && path)
             PyErr_Format(PyExc_TypeError,
-                         "vjp: the output is %U, the cotangent %U; they must agree", a, b);
+                         PyUnicode_GET_LENGTH(path)
+                             ? "vjp: the output '%U' is %U, its cotangent %U; they must agree"
+                             : "vjp: the output%U is %U, its cotangent %U; they must agree",
+                         path, a, b);
         Py_XDECREF(a);
         Py_XDECREF(b);
+        Py_XDECREF(path);
     } else if (!x && !PyErr_Occurred()) {
         PyErr_Format(PyExc_TypeError, "vjp: the cotangent is %s, not an array", stage_kind(ct));
     }
@@ -172,7 +178,7 @@ static PyObject *pull_back(Vjp *v, PyObject *ct)
         const int k = v->o.index[i];
         const qb_type type =
             k < 0 ? (qb_type){.dtype = QB_BOOL} : *qb_type_of(qb_graph_output_at(v->f->graph, k));
-        if (type.dtype != QB_BOOL) ok = cotangent(f, leaves.v[i], &type, &cts[k]);
+        if (type.dtype != QB_BOOL) ok = cotangent(f, &v->o, i, leaves.v[i], &type, &cts[k]);
     }
     if (ok && backward(v, f, in, cts, outs, grads)) out = gradients(v, f, grads);
     leaves_free(&leaves);

@@ -35,8 +35,34 @@ static bool all_leaves(PyObject *x, int axis, Axes *out)
     return ok;
 }
 
-/* The axis of every leaf of x. top: a list of axes may stand for the tuple of arguments. */
-static bool spread(const char *which, PyObject *axes, PyObject *x, bool top, Axes *out)
+/* axes do not fit x, which is at the end of the path of `names`. */
+static void misfit(const char *which, PyObject *axes, PyObject *x, PyObject *names)
+{
+    PyObject *text = PyUnicode_FromString(""), *form = NULL;
+    Leaves leaves = {0};
+    for (Py_ssize_t i = 0; text && i < PyList_GET_SIZE(names); i++)
+        Py_SETREF(text,
+                  PyUnicode_FromFormat(i ? "%U/%S" : "%U%S", text, PyList_GET_ITEM(names, i)));
+    form = text ? (PyObject *)tree_flatten(x, &leaves) : NULL;
+    const char *what = which[0] == 'i' ? PyUnicode_GetLength(text) ? "argument" : "the arguments"
+                       : PyUnicode_GetLength(text) ? "part"
+                                                   : "the result";
+    if (form)
+        PyErr_Format(PyExc_ValueError,
+                     PyUnicode_GET_LENGTH(text) ? "vmap: %s %R does not fit %s %U, which has the "
+                                                  "structure %R; it is an int, None, or "
+                                                  "has that structure from the top"
+                                                : "vmap: %s %R does not fit %s%U, which have the "
+                                                  "structure %R; it is an int, None, or "
+                                                  "has that structure from the top",
+                     which, axes, what, text, form);
+    leaves_free(&leaves);
+    Py_XDECREF(text);
+    Py_XDECREF(form);
+}
+
+/* The axis of every leaf of x. names: the way to x; a list of axes may stand for the tuple of arguments. */
+static bool spread(const char *which, PyObject *axes, PyObject *x, PyObject *names, Axes *out)
 {
     if (axes == Py_None) return all_leaves(x, UNMAPPED, out);
     if (PyLong_Check(axes) && !PyBool_Check(axes)) {
@@ -56,21 +82,30 @@ static bool spread(const char *which, PyObject *axes, PyObject *x, bool top, Axe
                      which, stage_kind(axes));
         return false;
     }
-    const bool kinds = a.kind == b.kind || (top && a.kind == NODE_LIST && b.kind == NODE_TUPLE);
+    const bool kinds = a.kind == b.kind ||
+                       (!PyList_GET_SIZE(names) && a.kind == NODE_LIST && b.kind == NODE_TUPLE);
     bool ok = parts && children && kinds && a.n == b.n && a.cls == b.cls;
     if (ok && a.aux != b.aux) ok = PyObject_RichCompareBool(a.aux, b.aux, Py_EQ) == 1;
-    if (!ok && !PyErr_Occurred())
-        PyErr_Format(PyExc_ValueError,
-                     "vmap: %s %R does not fit %s of %s: it must be an int, None, or have the same "
-                     "structure",
-                     which, axes, top ? "the call" : "a part",
-                     which[0] == 'i' ? "the arguments" : "the result");
-    for (int32_t i = 0; ok && i < a.n; i++)
-        ok = spread(which, PyTuple_GET_ITEM(parts, i), PyTuple_GET_ITEM(children, i), false, out);
+    if (!ok && !PyErr_Occurred()) misfit(which, axes, x, names);
+    for (int32_t i = 0; ok && i < a.n; i++) {
+        PyObject *name = tree_step_name(&b, i);
+        ok = name && !PyList_Append(names, name) &&
+             spread(which, PyTuple_GET_ITEM(parts, i), PyTuple_GET_ITEM(children, i), names, out) &&
+             !PyList_SetSlice(names, PyList_GET_SIZE(names) - 1, PyList_GET_SIZE(names), NULL);
+        Py_XDECREF(name);
+    }
     tree_node_clear(&a);
     tree_node_clear(&b);
     Py_XDECREF(parts);
     Py_XDECREF(children);
+    return ok;
+}
+
+static bool spread_all(const char *which, PyObject *axes, PyObject *x, Axes *out)
+{
+    PyObject *names = PyList_New(0);
+    const bool ok = names && spread(which, axes, x, names, out);
+    Py_XDECREF(names);
     return ok;
 }
 
@@ -218,7 +253,7 @@ static PyObject *leave_with(Map *m, PyObject *out_axes, const Outputs *o, const 
     Axes axes = {0};
     Leaves leaves = {0};
     PyObject *whole = tree_unflatten(o->tree, o->leaves.v);
-    bool ok = whole && spread("out_axes", out_axes, whole, true, &axes);
+    bool ok = whole && spread_all("out_axes", out_axes, whole, &axes);
     for (Py_ssize_t i = 0; ok && i < o->leaves.n; i++) {
         const int k = o->index[i];
         PyObject *path = tree_path_text(o->tree, i, 0), *x = NULL, *y = NULL;
@@ -288,7 +323,7 @@ PyObject *vmap_traced(Transform *t, PyObject *const *args, Py_ssize_t n)
     Map m = {.outer = frame_top(), .sized_by = -1};
     PyObject *tuple = PyTuple_New(n), *out = NULL;
     for (Py_ssize_t i = 0; tuple && i < n; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
-    if (tuple && spread("in_axes", t->in_axes, tuple, true, &m.axes)) {
+    if (tuple && spread_all("in_axes", t->in_axes, tuple, &m.axes)) {
         m.tree = tree_flatten(tuple, &m.leaves);
         const bool ok = m.tree && enter(&m);
         if (ok)

@@ -1,0 +1,295 @@
+"""Random chains of transforms over random small programs, each link against finite differences or a loop of the one before.
+
+Every program and every link takes an array of three elements to one of three, so links may follow in any order. By induction over the
+links a chain is right when each of them is. Set QUABLA_EXHAUSTIVE for a long run.
+"""
+
+import os
+import random
+
+import pytest
+import quabla as qb
+
+np = pytest.importorskip("numpy")
+
+N = 3
+CHAINS = 2000 if os.environ.get("QUABLA_EXHAUSTIVE") else 150
+
+
+def arr(x):
+    return qb.asarray(np.asarray(x, dtype=float))
+
+
+# ---- programs ----
+
+
+@qb.custom_jvp
+def ruled(x):
+    return qb.sin(x) * x
+
+
+@ruled.defjvp
+def _(primals, tangents):
+    (x,), (t,) = primals, tangents
+    return ruled(x), t * (qb.cos(x) * x + qb.sin(x))
+
+
+def reversed_rule():
+    f = qb.custom_vjp(lambda x: qb.tanh(x) * x)
+    f.defvjp(lambda x: (qb.tanh(x) * x, x), lambda x, ct: (ct * (qb.tanh(x) + x * (1.0 - qb.tanh(x) ** 2)),))
+    return f
+
+
+def step(r, reverse_rules):
+    """One smooth function of an array of three and the values before it; its constants are drawn here, once."""
+    a, m = r.uniform(0.4, 0.9), arr(np.array([[r.uniform(-0.6, 0.6) for _ in range(N)] for _ in range(N)]))
+    w = arr([r.uniform(-1, 1) for _ in range(N)])
+    vjp_ruled = reversed_rule()
+    kinds = [
+        lambda x, y: qb.sin(x * a) + y * 0.5,
+        lambda x, y: qb.tanh(x * y),
+        lambda x, y: qb.matmul(m, x) * a + qb.cos(y),
+        lambda x, y: x * qb.mean(y) + w,
+        lambda x, y: qb.exp(-x * x) * y,
+        lambda x, y: qb.concat([x[1:], y[:1]], 0) * w,
+        lambda x, y: qb.where(x > 0.1, qb.sin(x), x * y),
+        lambda x, y: ruled(x) * 0.5 + y * 0.3,
+        lambda x, y: qb.checkpoint(lambda x: qb.sin(x * w) * y)(x),
+        lambda x, y: qb.fori_loop(0, 2, lambda i, c: qb.sin(c) * a + y * 0.3, x),
+        lambda x, y: qb.cond(qb.sum(y) > 0.2, lambda x: x * a, lambda x: qb.sin(x) + y, x),
+        lambda x, y: qb.stack([qb.sum(x * y), qb.max(x) * 0.5, x[0] * y[2]]),
+        lambda x, y: qb.vmap(lambda s, t: qb.sin(s) * t)(x, y),
+        lambda x, y: qb.vmap(qb.grad(lambda s: qb.sin(s * a) * s))(x) + y * 0.1,
+        lambda x, y: qb.jit(lambda x: x * y + 0.1)(x),
+        lambda x, y: x / (2.0 + y * y) + qb.sqrt(1.0 + x * x) * 0.3,
+    ]
+    if reverse_rules:
+        kinds.append(lambda x, y: vjp_ruled(x) * 0.5 + y * 0.2)
+    return r.choice(kinds)
+
+
+def program(r, reverse_rules):
+    steps = [step(r, reverse_rules) for _ in range(r.randint(2, 4))]
+
+    def f(x):
+        y = x * 0.7 + 0.1
+        for s in steps:
+            x, y = s(x, y), x
+        return x
+
+    return f
+
+
+# ---- links: what is done to f, and what numbers say it should be ----
+
+
+def slope(f, x, v, h=1e-5):
+    return (f(arr(x + h * v)).numpy() - f(arr(x - h * v)).numpy()) / (2 * h)
+
+
+def total(f):
+    return lambda x: qb.sum(f(x))
+
+
+def gradient_of(f, x):
+    return np.array([slope(total(f), x, e) for e in np.eye(N)])
+
+
+def link_grad(f, v):
+    return qb.grad(total(f)), lambda x: gradient_of(f, x)
+
+
+def link_value_and_grad(f, v):
+    return lambda x: qb.value_and_grad(total(f))(x)[1], lambda x: gradient_of(f, x)
+
+
+def link_jvp(f, v):
+    return lambda x: qb.jvp(f, (x,), (arr(v),))[1], lambda x: slope(f, x, v)
+
+
+def link_vjp(f, v):
+    def pull(x):
+        out, vjp = qb.vjp(f, x)
+        return vjp(arr(v) * out)[0]
+
+    return pull, lambda x: np.array([slope(f, x, e) @ (v * f(arr(x)).numpy()) for e in np.eye(N)])
+
+
+def link_jacobian(f, v):
+    return lambda x: qb.matmul(qb.jacobian(f)(x), arr(v)), lambda x: slope(f, x, v)
+
+
+def link_hessian(f, v):
+    return lambda x: qb.matmul(qb.hessian(total(f))(x), arr(v)), lambda x: slope(qb.grad(total(f)), x, v)
+
+
+def link_vmap(f, v):
+    def batched(x):
+        rows = qb.stack([x, x * 0.5, x + arr(v)])
+        return qb.mean(qb.vmap(f)(rows), axis=0)
+
+    return batched, lambda x: np.mean([f(arr(r)).numpy() for r in (x, x * 0.5, x + v)], axis=0)
+
+
+def link_vmap_axis(f, v):
+    def batched(x):
+        columns = qb.stack([x, x * 0.5], axis=1)
+        return qb.vmap(lambda a, b: f(a) * b, in_axes=(1, None), out_axes=1)(columns, x)[:, 1]
+
+    return batched, lambda x: f(arr(x * 0.5)).numpy() * x
+
+
+def link_closure(f, v):
+    """The gradient in w at w = v of sum(f(w x)): x is a value of the trace around it."""
+
+    def outer(x):
+        return qb.grad(lambda w: qb.sum(f(w * x)))(arr(v))
+
+    return outer, lambda x: np.array([slope(lambda w: qb.sum(f(w * arr(x))), v, e) for e in np.eye(N)])
+
+
+def link_jit(f, v):
+    return qb.jit(f), lambda x: f(arr(x)).numpy()
+
+
+def link_checkpoint(f, v):
+    return qb.checkpoint(f), lambda x: f(arr(x)).numpy()
+
+
+def link_loop(f, v):
+    return (
+        lambda x: qb.scan(lambda c, i: (f(c) * 0.4, c), x, length=2)[0],
+        lambda x: f(f(arr(x)) * 0.4).numpy() * 0.4,
+    )
+
+
+LINKS = [
+    link_grad,
+    link_value_and_grad,
+    link_jvp,
+    link_vjp,
+    link_jacobian,
+    link_hessian,
+    link_vmap,
+    link_vmap_axis,
+    link_closure,
+    link_jit,
+    link_checkpoint,
+    link_loop,
+]
+EXACT = {link_jit}
+FORWARD = {link_jvp}  # not over a function with a reverse rule only
+HIGHER = {link_grad, link_value_and_grad, link_jvp, link_vjp, link_jacobian, link_hessian, link_closure}
+
+
+@pytest.mark.parametrize("seed", range(CHAINS))
+def test_a_chain_agrees_with_finite_differences_link_by_link(seed):
+    r = random.Random(seed)
+    reverse_rules = seed % 5 == 0
+    f, names, orders = program(r, reverse_rules), [], 0
+    x = np.array([r.uniform(-1, 1) for _ in range(N)])
+    for _ in range(r.randint(1, 4)):
+        choices = [k for k in LINKS if not (reverse_rules and k in FORWARD) and not (orders >= 3 and k in HIGHER)]
+        link = r.choice(choices)
+        orders += 2 if link is link_hessian else link in HIGHER
+        names.append(link.__name__)
+        g, numbers = link(f, np.array([r.uniform(-1, 1) for _ in range(N)]))
+        got, want = g(arr(x)).numpy(), numbers(x)
+        scale = 1.0 + np.abs(want).max() + np.abs(f(arr(x)).numpy()).max()
+        tolerance = 0 if link in EXACT else 2e-6 * scale * 4**orders
+        assert np.abs(got - want).max() <= tolerance, (seed, names, got, want)
+        compiled = qb.jit(g)(arr(x)).numpy()
+        assert compiled.tobytes() == got.tobytes(), (seed, names, "jit")
+        f = g
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_forward_and_reverse_mode_agree(seed):
+    r = random.Random(seed)
+    f, x = program(r, False), arr([r.uniform(-1, 1) for _ in range(N)])
+    forward = np.stack([qb.jvp(f, (x,), (arr(e),))[1].numpy() for e in np.eye(N)], axis=1)
+    _, pull = qb.vjp(f, x)
+    reverse = np.stack([pull(arr(e))[0].numpy() for e in np.eye(N)])
+    jac = qb.jacobian(f)(x).numpy()
+    np.testing.assert_allclose(forward, reverse, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(jac, reverse, rtol=1e-12, atol=1e-13)
+    hess = qb.hessian(total(f))(x).numpy()
+    over = np.stack([qb.grad(lambda x, e=e: qb.sum(qb.grad(total(f))(x) * arr(e)))(x).numpy() for e in np.eye(N)])
+    twice = qb.jacobian(qb.jacobian(total(f)))(x).numpy()
+    np.testing.assert_allclose(hess, over, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(hess, twice, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(hess, hess.T, rtol=1e-11, atol=1e-12)
+
+
+# ---- closures, at depth ----
+
+
+def test_closures_over_every_enclosing_trace():
+    """d/da d/db d/dc of sin(a b c): each inner function closes over the variables of all traces around it."""
+
+    def at(a, b, c):
+        return qb.grad(lambda a: qb.grad(lambda b: qb.grad(lambda c: qb.sin(a * b * c))(c))(b))(a)
+
+    a, b, c = 0.3, 0.7, 1.1
+    p = a * b * c
+    want = np.cos(p) - 3 * p * np.sin(p) - p * p * np.cos(p)
+    for f in (
+        at,
+        qb.jit(at),
+        lambda a, b, c: qb.vmap(at)(a[None] if False else qb.stack([a]), qb.stack([b]), qb.stack([c]))[0],
+    ):
+        got = f(qb.array(a), qb.array(b), qb.array(c)).item()
+        assert got == pytest.approx(want, rel=1e-13)
+
+
+def test_an_inner_transform_sees_a_constant_and_the_outer_one_differentiates_through_it():
+    f = qb.grad(lambda x: x * qb.grad(lambda y: x * y * y)(x))  # x * 2 x y at y = x: 2 x^3
+    assert f(3.0).item() == 54.0
+    g = qb.jit(qb.grad(lambda x: qb.jit(qb.grad(lambda y: x * x * y))(x)))  # x^2
+    assert g(3.0).item() == 6.0
+
+
+def test_a_call_again_finds_the_values_of_this_call():
+    def outer(x, k):
+        inner = qb.vmap(lambda t: t * x + k)
+        return qb.sum(inner(qb.array([1.0, 2.0])))
+
+    step = qb.jit(qb.grad(outer))
+    assert step(2.0, qb.array(1.0)).item() == 3.0
+    f = qb.jit(outer)
+    assert f(qb.array(2.0), qb.array(1.0)).item() == 8.0
+    assert f(qb.array(3.0), qb.array(5.0)).item() == 19.0
+
+    def uses_one_function_twice(x):
+        g = qb.grad(lambda y: y * x)
+        return g(x) + qb.grad(lambda z: g(z) * z)(x * 2.0)
+
+    assert qb.jit(uses_one_function_twice)(qb.array(3.0)).item() == 6.0
+
+
+def test_jit_inside_everything():
+    inner = qb.jit(lambda x, n: qb.sin(x) * n, static_argnums=1)
+    x = qb.array([0.1, 0.2])
+    a = x.numpy()
+    np.testing.assert_allclose(qb.grad(lambda x: qb.sum(inner(x, 3)))(x).numpy(), 3 * np.cos(a), rtol=1e-14)
+    np.testing.assert_allclose(qb.vmap(lambda t: inner(t, 2))(x).numpy(), 2 * np.sin(a), rtol=1e-14)
+    np.testing.assert_allclose(
+        qb.hessian(lambda x: qb.sum(inner(x, 2)))(x).numpy(), np.diag(-2 * np.sin(a)), rtol=1e-14
+    )
+    np.testing.assert_allclose(
+        qb.jit(qb.jacobian(qb.jit(lambda x: inner(x, 1))))(x).numpy(), np.diag(np.cos(a)), rtol=1e-14
+    )
+
+
+def test_vmap_of_vmap_of_vmap():
+    a, b, c = arr([1, 2]), arr([1, 2, 3]), arr([1, 2, 3, 4])
+    f = lambda x, y, z: qb.sin(x * y) + z  # noqa: E731
+    g = qb.vmap(qb.vmap(qb.vmap(f, (None, None, 0)), (None, 0, None)), (0, None, None))
+    want = np.sin(np.multiply.outer(a.numpy(), b.numpy()))[:, :, None] + c.numpy()
+    np.testing.assert_allclose(g(a, b, c).numpy(), want, rtol=1e-14)
+    h = qb.vmap(
+        qb.grad(lambda x, b, c: qb.sum(qb.vmap(qb.vmap(f, (None, None, 0)), (None, 0, None))(x, b, c))), (0, None, None)
+    )
+    np.testing.assert_allclose(
+        h(a, b, c).numpy(), 4 * (b.numpy() * np.cos(np.multiply.outer(a.numpy(), b.numpy()))).sum(axis=1), rtol=1e-13
+    )

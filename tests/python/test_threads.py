@@ -1,0 +1,166 @@
+"""Threads: one compiled function from many, tracing in many at once, and the lock that runs give up."""
+
+import sys
+import threading
+import time
+import warnings
+
+import pytest
+import quabla as qb
+
+np = pytest.importorskip("numpy")
+
+
+def together(n, work):
+    """work(i) in n threads that start at once; the first exception is raised here."""
+    gate, failed = threading.Barrier(n), []
+
+    def run(i):
+        try:
+            gate.wait()
+            work(i)
+        except BaseException as e:  # noqa: B036  whatever it is, the test must see it
+            failed.append(e)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(n)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    if failed:
+        raise failed[0]
+
+
+def test_one_compiled_function_from_eight_threads():
+    f = qb.jit(qb.value_and_grad(lambda w, x: qb.mean(qb.tanh(x @ w) ** 2)))
+    r = np.random.RandomState(0)
+    w, xs = qb.asarray(r.randn(8, 4)), [qb.asarray(r.randn(40, 8)) for _ in range(8)]
+    want = [[t.tolist() for t in f(w, x)] for x in xs]
+
+    def work(i):
+        for _ in range(200):
+            assert [t.tolist() for t in f(w, xs[i])] == want[i]
+
+    together(8, work)
+
+
+def test_eight_threads_that_call_first_leave_one_trace():
+    f = qb.jit(lambda x: qb.sum(qb.sin(x) * x))
+    x = qb.linspace(0.0, 1.0, 1000)
+    out = [None] * 8
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", qb.RetraceWarning)
+        together(8, lambda i: out.__setitem__(i, f(x).item()))
+    assert len(set(out)) == 1
+    (cache,) = qb.explain(f).caches
+    assert len(cache["entries"]) == 1
+    assert sum(e["calls"] for e in cache["entries"]) == 8
+
+
+def test_tracing_in_several_threads_at_once():
+    def work(i):
+        for k in range(20):
+            a = float(1 + i + 10 * k)
+            inner = qb.vmap(qb.grad(lambda t, a=a: qb.sin(a * t)))
+            f = qb.jit(qb.value_and_grad(lambda x, inner=inner: qb.sum(inner(x) * x)))
+            x = np.array([0.1, 0.2])
+            value, grad = f(qb.asarray(x))
+            np.testing.assert_allclose(value.item(), np.sum(a * np.cos(a * x) * x), rtol=1e-10)
+            np.testing.assert_allclose(
+                grad.numpy(), a * np.cos(a * x) - a * a * np.sin(a * x) * x, rtol=1e-9, atol=1e-9
+            )
+
+    together(6, work)
+
+
+def test_a_trace_that_waits_does_not_hold_up_another_thread():
+    inside, go = threading.Event(), threading.Event()
+    out = []
+
+    def slow(x):
+        inside.set()
+        assert go.wait(20)
+        return x * 2.0
+
+    t = threading.Thread(target=lambda: out.append(qb.jit(slow)(qb.array(1.0)).item()))
+    t.start()
+    assert inside.wait(20)
+    assert qb.grad(lambda x: x * x)(3.0).item() == 6.0  # eager here, and a trace of its own
+    assert (qb.array(1.0) + 1.0).item() == 2.0
+    go.set()
+    t.join()
+    assert out == [2.0]
+
+
+def test_a_tracer_of_another_thread_is_refused():
+    kept, errors = [], []
+
+    def f(x):
+        kept.append(x)
+        t = threading.Thread(target=other)
+        t.start()
+        t.join()
+        return x
+
+    def other():
+        for use in (lambda: kept[0] + 1.0, lambda: qb.jit(lambda y: y + kept[0])(1.0)):
+            try:
+                use()
+            except qb.TracerError as e:
+                errors.append(str(e))
+
+    qb.jit(f)(qb.array(1.0))
+    assert len(errors) == 2
+    assert all("outside the trace" in e for e in errors)
+
+
+def test_runs_give_up_the_lock():
+    """While one long plan runs, Python in another thread goes on: not a few switches' worth, thousands of steps."""
+    f = qb.jit(lambda x: qb.fori_loop(0, 60, lambda i, c: qb.tanh(c @ c) * 0.5, x))
+    x = qb.full((256, 256), 0.001)
+    f(x)
+    steps, done = 0, threading.Event()
+
+    def run():
+        f(x)
+        done.set()
+
+    old = sys.getswitchinterval()
+    sys.setswitchinterval(10.0)  # nobody is asked to hand over the lock
+    try:
+        t = threading.Thread(target=run)
+        t.start()
+        while not done.is_set():
+            steps += 1
+            time.sleep(0)
+        t.join()
+    finally:
+        sys.setswitchinterval(old)
+    assert steps > 100
+
+
+def test_compiling_gives_up_the_lock():
+    def f(x):
+        for i in range(3000):
+            x = qb.sin(x) * (1.0 + i)
+        return x
+
+    lowered, compiled, steps = qb.jit(f).lower(qb.ones((3,))), threading.Event(), 0
+    program = lowered.program
+
+    def work():
+        program.compile()
+        compiled.set()
+
+    old = sys.getswitchinterval()
+    sys.setswitchinterval(10.0)
+    try:
+        t = threading.Thread(target=work)
+        t.start()
+        while not compiled.is_set():
+            steps += 1
+            time.sleep(0)
+        t.join()
+    finally:
+        sys.setswitchinterval(old)
+    assert steps > 10
