@@ -31,14 +31,17 @@ static inline char *place(char *const *base, const Ref *r) { return base[r->base
 
 /* ---- the workspace of a body ---- */
 
+enum { BIND_FROM = 2, WORTH_BINDING = 8 }; /* iterations */
+
 typedef struct {
     Workspace own, *w;
+    Bound *bound; /* two programs of the body, one for each way that its carries lie; NULL: none */
 } Entered;
 
 static bool enter(Entered *e, const qb_plan *body, char *memory, Workspace *outer, qb_error *err)
 {
     const Exec *x = body->exec;
-    e->w = &e->own;
+    *e = (Entered){.w = &e->own};
     if (x->parallel)
         e->w = cpu_take(body, err);
     else
@@ -51,6 +54,23 @@ static bool enter(Entered *e, const qb_plan *body, char *memory, Workspace *oute
 static void leave(Entered *e, const qb_plan *body)
 {
     if (e->w && e->w != &e->own) cpu_give(body, e->w);
+}
+
+/* May iterations run bound? Only where nothing moves but the carries. */
+static void allow_binding(Entered *e, const Loop *l, const qb_plan *body, char *memory)
+{
+    const Exec *x = body->exec;
+    bool moves = l->xs || l->n_out > l->carries, few = l->length && l->length < WORTH_BINDING;
+    if (x->n_bound && !moves && !few) e->bound = (Bound *)(memory + cpu_bytes(x));
+}
+
+static bool iterate(const Entered *e, const qb_plan *body, int64_t i, const Isa *isa, qb_error *err)
+{
+    const Exec *x = body->exec;
+    if (!e->bound || i < BIND_FROM) return cpu_steps(body, e->w, isa, err);
+    Bound *b = e->bound + (i % 2) * x->n_bound;
+    if (i < BIND_FROM + 2) bound_make(x, isa, e->w->base, b);
+    return bound_run(b, x->n_bound, x, isa, e->w, err);
 }
 
 static bool interrupted(qb_error *err)
@@ -114,11 +134,12 @@ static bool run_scan(const ControlCode *o, const Isa *isa, Workspace *outer, qb_
     for (int k = first_x; k < end_x; k++) in[k] += first * l->in[k].bytes;
     for (int k = l->carries; k < l->n_out; k++)
         out[k] = place(base, &o->out[k]) + first * l->out[k].bytes;
+    allow_binding(&e, l, body, place(base, &o->scratch) + l->work[0]);
     int start = l->length % 2 == 0; /* so that the last iteration writes the result */
     write_to(o, base, start, out);
     bool ok = true;
     for (int64_t i = 0; ok && i < l->length; i++) {
-        if (!cpu_steps(body, e.w, isa, err))
+        if (!iterate(&e, body, i, isa, err))
             ok = false;
         else if (!pulse(outer->pulse))
             ok = interrupted(err);
@@ -161,10 +182,11 @@ static bool run_while(const ControlCode *o, const Isa *isa, Workspace *outer, qb
     char **in = e.w->base + BASE_ARRAYS, **out = in + l->n_in;
     for (int k = 0; k < l->n_in; k++) in[k] = place(base, &o->in[k]);
     out[l->carries] = go;
+    allow_binding(&e, l, body, place(base, &o->scratch) + l->work[1]);
     write_to(o, base, 0, out);
     bool ok = true;
     for (int64_t i = 0; ok && *go && (!l->length || i < l->length); i++) {
-        if (!cpu_steps(body, e.w, isa, err))
+        if (!iterate(&e, body, i, isa, err))
             ok = false;
         else if (!pulse(outer->pulse))
             ok = interrupted(err);

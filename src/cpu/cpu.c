@@ -61,13 +61,14 @@ static bool prepare(qb_plan *p, const qb_options *options, qb_error *err)
     }
     bool ok = compile_steps(p, x, &tiles, err) && tiles_fill(&tiles, &x->tiles, err);
     tiles_free(&tiles);
+    x->n_bound = ok ? bound_count(x) : 0;
     return ok;
 }
 
 /* ---- workspaces ---- */
 
 /* Bytes that one thread needs for all; -1 when they overflow. */
-static int64_t workspace_bytes(const Exec *x)
+int64_t cpu_bytes(const Exec *x)
 {
     int64_t n = x->table_bytes,
             parts[] = {x->work_bytes, x->parts_bytes, x->pack_bytes, x->thread_bytes};
@@ -95,7 +96,7 @@ void cpu_open(Workspace *w, const qb_plan *p, char *at, int threads)
 
 static Workspace *workspace_new(const qb_plan *p, const Exec *x, int threads, qb_error *err)
 {
-    int64_t one = workspace_bytes(x), helpers, total;
+    int64_t one = cpu_bytes(x), helpers, total;
     bool fits = one >= 0 &&
                 mem_mul(LINE + x->table_bytes + x->thread_bytes, threads - 1, &helpers) &&
                 !__builtin_add_overflow(one, helpers, &total);
@@ -207,18 +208,22 @@ static void run_product(const Exec *x, const Exe *e, const Isa *isa, Workspace *
     }
 }
 
+bool cpu_step(const Exec *x, const Exe *e, Workspace *w, const Isa *isa, qb_error *err)
+{
+    if (e->kind == STEP_LOOP) return control_run(&e->control, isa, w, err);
+    if (e->kind == STEP_CALL) return e->call.run(&e->call, w->base, w->pack, err);
+    if (e->kind == STEP_REGION)
+        run_region(x, e, isa, w);
+    else
+        run_product(x, e, isa, w);
+    return true;
+}
+
 bool cpu_steps(const qb_plan *p, Workspace *w, const Isa *isa, qb_error *err)
 {
     const Exec *x = p->exec;
-    for (const Exe *e = x->exes, *end = e + x->n; e < end; e++) {
-        if (e->kind == STEP_REGION)
-            run_region(x, e, isa, w);
-        else if (e->kind == STEP_MATMUL)
-            run_product(x, e, isa, w);
-        else if (e->kind == STEP_CALL ? !e->call.run(&e->call, w->base, w->pack, err)
-                                      : !control_run(&e->control, isa, w, err))
-            return false;
-    }
+    for (const Exe *e = x->exes, *end = e + x->n; e < end; e++)
+        if (!cpu_step(x, e, w, isa, err)) return false;
     return true;
 }
 
@@ -236,7 +241,7 @@ static bool run_on(const qb_plan *p, Workspace *w, const void *const *in, void *
 static bool run(qb_plan *p, const void *const *in, void *const *out, qb_error *err)
 {
     const Exec *x = p->exec;
-    int64_t bytes = workspace_bytes(x);
+    int64_t bytes = cpu_bytes(x);
     if (!x->parallel && bytes >= 0 && bytes <= STACK_BYTES) {
         _Alignas(64) char memory[STACK_BYTES];
         Workspace w;
@@ -254,7 +259,9 @@ static bool run(qb_plan *p, const void *const *in, void *const *out, qb_error *e
 static int64_t room(const qb_plan *p)
 {
     const Exec *x = p->exec;
-    return x->parallel ? 0 : workspace_bytes(x);
+    int64_t bytes = cpu_bytes(x), bound = 2 * x->n_bound * (int64_t)sizeof(Bound);
+    if (x->parallel) return 0;
+    return bytes < 0 || __builtin_add_overflow(bytes, bound, &bytes) ? -1 : bytes;
 }
 
 static void drop(qb_plan *p)

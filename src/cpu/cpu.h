@@ -160,18 +160,32 @@ void *call_result(const CallCode *o, char *const *base, int i);
 CallRows call_rows(const Type *t, int64_t axis);
 CallFn gather_run, gather_add, cumsum_run;
 
-/* ---- control.c: cond, scan and while ---- */
+/* ---- bound.c: the calls that the steps of a small plan come to, with addresses in place of bases ---- */
 typedef struct Workspace Workspace;
+typedef struct Exec Exec;
+typedef struct Exe Exe;
+typedef struct {
+    KernelFn *kernel;                                                /* kernel(o, a, b, c, i, n), or */
+    void (*rows)(double *out, const void *x, int64_t rows, int64_t w); /* rows(o, a, i, n), or */
+    const Exe *step;                                                 /* a step that is run in the common way */
+    char *o, *a, *b, *c;
+    int64_t i, n;
+} Bound;
+int bound_count(const Exec *x);                                      /* calls; 0 where binding is not worth it */
+void bound_make(const Exec *x, const Isa *isa, char *const *base, Bound *out);
+bool bound_run(const Bound *b, int n, const Exec *x, const Isa *isa, Workspace *w, qb_error *err);
+
+/* ---- control.c: cond, scan and while ---- */
 typedef struct { const Loop *l; Ref *in, *out; Ref scratch; } ControlCode;
 bool control_compile(ControlCode *o, const qb_plan *p, const Loop *l, Arena *keep, qb_error *err);
 bool control_run(const ControlCode *o, const Isa *isa, Workspace *w, qb_error *err); /* false: interrupted, or no memory */
 
 /* ---- cpu.c: a compiled plan, and the memory of a run ---- */
-typedef struct {
+struct Exe {
     uint8_t kind; /* a StepKind */
     union { Code code; ProductCode product; ControlCode control; CallCode call; };
-} Exe;
-typedef struct {
+};
+struct Exec {
     Arena arena;
     int n;
     Exe *exes;
@@ -179,8 +193,9 @@ typedef struct {
     int64_t n_base;
     int64_t table_bytes, work_bytes, parts_bytes, pack_bytes, thread_bytes; /* multiples of 64 */
     bool parallel; /* some step has work for several threads */
+    int n_bound;   /* calls of the bound program (bound.c); 0: none is made */
     _Atomic(Workspace *) spare;
-} Exec;
+};
 struct Workspace {
     int threads;
     int64_t epoch;  /* counts shared regions, so that a thread knows whether it has begun this one */
@@ -194,6 +209,8 @@ struct Workspace {
 void cpu_open(Workspace *w, const qb_plan *p, char *at, int threads); /* over memory that has room for it */
 Workspace *cpu_take(const qb_plan *p, qb_error *err);
 void cpu_give(const qb_plan *p, Workspace *w);
+bool cpu_step(const Exec *x, const Exe *e, Workspace *w, const Isa *isa, qb_error *err);
+int64_t cpu_bytes(const Exec *x);               /* of the memory of a run on one thread; -1 when they overflow */
 bool cpu_steps(const qb_plan *p, Workspace *w, const Isa *isa, qb_error *err); /* inputs and outputs are in w->base */
 
 /* ---- gemm.c: compiled per ISA. C[m,n] = A[m,k] B[k,n], any strides of A and B, C row-major with row stride c_row ---- */

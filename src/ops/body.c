@@ -33,8 +33,8 @@ Val body_input(Body *f, Val x, const Type *t)
     return graph_input(f->body, NULL, t);
 }
 
-/* The message names the user's line already. */
-void body_fail(Body *f)
+/* A failure of the body is one of the graph. Its message names the user's line already. */
+static void fail_both(Body *f)
 {
     if (f->body && graph_failed(f->body) && !graph_failed(f->g)) f->g->error = f->body->error;
 }
@@ -42,12 +42,13 @@ void body_fail(Body *f)
 bool body_close(Body *f)
 {
     qb_error err = {0};
-    body_fail(f);
+    fail_both(f);
     return f->body && !graph_failed(f->g) && graph_freeze(f->body, &err);
 }
 
 void body_drop(Body *f)
 {
+    fail_both(f);
     graph_release(f->body);
     arena_free(&f->arena);
     f->body = NULL;

@@ -51,10 +51,7 @@ static bool open(Branches *b, Graph *g) { return body_open(&b->f[0], g) & body_o
 
 static void drop(Branches *b)
 {
-    for (int i = 0; i < 2; i++) {
-        body_fail(&b->f[i]);
-        body_drop(&b->f[i]);
-    }
+    for (int i = 0; i < 2; i++) body_drop(&b->f[i]);
 }
 
 /* An input of both branches for operand x. */

@@ -137,7 +137,6 @@ static bool jvp_try(Graph *g, const Node *n, const Val *x, const Val *t, bool *h
             if (!more) jvp_emit(&f, &w, n, has, z, tz);
         }
     }
-    body_fail(&f);
     body_drop(&f);
     return more;
 }
@@ -205,7 +204,6 @@ static bool vmap_try(Graph *g, const Node *n, const Val *x, const bool *given, b
             if (!more) vmap_emit(&f, n, outs, om, mapped, size, z, z_mapped);
         }
     }
-    body_fail(&f);
     body_drop(&f);
     return more;
 }

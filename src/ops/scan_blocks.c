@@ -73,7 +73,8 @@ Val scan_blocks_join(const Reverse *r, Val blocks, Val rest)
     t.dims[1] *= t.dims[0];
     Val all = greshape(blocks, t.rank - 1, t.dims + 1);
     if (val_none(rest)) return all;
-    return gconcat(all.graph, r->loop.form.reverse ? (Val[]){rest, all} : (Val[]){all, rest}, 2, 0);
+    return gconcat(blocks.graph, r->loop.form.reverse ? (Val[]){rest, all} : (Val[]){all, rest}, 2,
+                   0);
 }
 
 /* Inputs of a body over blocks: slices of xs, and the captures. */
@@ -117,7 +118,6 @@ bool scan_blocks_ahead(Graph *g, Arena *a, Reverse *r, const In *in, Out *o)
         memcpy(r->start, z + m, (size_t)m * sizeof *z);
         if (l->ys) memcpy(o->y, z + 2 * m, (size_t)l->ys * sizeof *z);
     }
-    body_fail(&f);
     body_drop(&f);
     return z && ok;
 }
@@ -179,7 +179,6 @@ bool scan_blocks_back(Graph *g, const Reverse *r, const In *in, const Val *dy, C
     for (int k = 0; k < l->captures && ok; k++)
         if (r->sums[k]) c->sums[k] = z[i++];
     for (int k = 0; k < l->xs && ok; k++) dx[k] = r->dx[k] ? z[i++] : NONE;
-    body_fail(&f);
     body_drop(&f);
     return ok;
 }

@@ -256,7 +256,7 @@ static void history(const Reverse *r, int k, Val first, Val next, int64_t length
     Type t = region_stack(type_of(first), 1);
     Val one = greshape(first, t.rank, t.dims);
     bool down = r->loop.form.reverse;
-    Val all = gconcat(one.graph, down ? (Val[]){next, one} : (Val[]){one, next}, 2, 0);
+    Val all = gconcat(first.graph, down ? (Val[]){next, one} : (Val[]){one, next}, 2, 0);
     o->prev[k] = gslice(all, 0, down, length, 1);
     o->next[k] = r->after[k] ? gslice(all, 0, !down, length, 1) : NONE;
 }

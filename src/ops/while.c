@@ -56,10 +56,7 @@ static bool open(Bodies *b, Graph *g) { return body_open(&b->f[0], g) & body_ope
 
 static void drop(Bodies *b)
 {
-    for (int i = 0; i < 2; i++) {
-        body_fail(&b->f[i]);
-        body_drop(&b->f[i]);
-    }
+    for (int i = 0; i < 2; i++) body_drop(&b->f[i]);
 }
 
 static void input(Bodies *b, Val x, const Type *t, Val *test, Val *step)
@@ -325,7 +322,6 @@ static bool bounded_step(Graph *g, const Node *n, Graph **out)
     for (uint32_t r = 0; r < n->results && ok; r++) graph_output(f.body, z[r]);
     ok = ok && body_close(&f);
     if (ok) *out = graph_retain(f.body);
-    body_fail(&f);
     body_drop(&skip);
     body_drop(&f);
     return ok;

@@ -141,6 +141,26 @@ static void a_scan(Draw *d, Pool *p, int depth)
     graph_release(body);
 }
 
+/* Carries and a capture alone, and enough iterations that a plan binds the body (bound.c). */
+static void a_long_scan(Draw *d, Pool *p, int depth)
+{
+    Graph *g = p->v[0].graph;
+    int length = 7 + below(d, 4);
+    Val x[3], z[2];
+    for (int i = 0; i < 3; i++) x[i] = any_of(d, p);
+    Graph *body = body_of(d, 3, 2, depth - 1, false);
+    if (!d->flat) {
+        region_scan(g, body, (ScanForm){length, false, 2, 0}, x, 3, z);
+    } else {
+        for (int k = 0; k < length; k++) {
+            inline_run(g, body, x, z);
+            x[0] = z[0], x[1] = z[1];
+        }
+    }
+    for (int i = 0; i < 2 && !graph_failed(g); i++) add_to(p, z[i]);
+    graph_release(body);
+}
+
 /* At most three iterations. */
 static void a_while(Draw *d, Pool *p, int depth)
 {
@@ -228,13 +248,14 @@ static void fill_body(Draw *d, Pool *p, int depth)
 {
     for (int i = 1 + below(d, 3); i > 0; i--) add_to(p, arithmetic(d, p));
     if (depth > 0) {
-        int kind = below(d, 6);
+        int kind = below(d, 7);
         if (kind == 3) a_custom(d, p, depth, OP_checkpoint);
         if (kind == 4) a_custom(d, p, depth, OP_custom_jvp);
         if (kind == 5) a_custom(d, p, depth, d->reverse ? OP_custom_vjp : OP_checkpoint);
         if (kind == 0) a_cond(d, p, depth);
         if (kind == 1) a_scan(d, p, depth);
         if (kind == 2) a_while(d, p, depth);
+        if (kind == 6) a_long_scan(d, p, depth);
     }
 }
 
@@ -564,7 +585,7 @@ static void no_failure_leaks(const Graph *f, int kind)
 static void test_no_failed_allocation_leaks_or_crashes(void)
 {
     for (uint64_t seed = 1; seed <= 12; seed++) {
-        Graph *f = program(seed, false, 2);
+        Graph *f = program(seed, false, false, 2);
         no_failure_leaks(f, (int)(seed % 3));
         graph_release(f);
     }
