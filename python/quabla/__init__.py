@@ -65,6 +65,8 @@ for _module, _names in _COMPOSED.items():
         globals()[_name] = getattr(_module, _name)
         if _name not in _NO_METHODS:
             _core._add_method(_name, globals()[_name])
+for _name in _statics.__all__:
+    _core._add_method(_name, staticmethod(getattr(_statics, _name)), False)
 del _module, _names, _name
 
 

@@ -5,6 +5,20 @@ Their keys are quabla.random Keys, or ints that are the state of one.
 
 from . import _core, random
 
+__all__ = [
+    "arange",
+    "eye",
+    "fold_in_key",
+    "full",
+    "glorot_normal",
+    "linspace",
+    "ones",
+    "random_normal",
+    "random_uniform",
+    "split_key",
+    "zeros",
+]
+
 
 def _key(key):
     return key if isinstance(key, random.Key) else random.Key(key)
@@ -67,19 +81,3 @@ def random_normal(shape, key, mean=0.0, stddev=1.0):
 def random_uniform(shape, key, minval=0.0, maxval=1.0, dtype=None):
     """Uniform samples in [minval, maxval): quabla.random.uniform."""
     return random.uniform(_key(key), shape, _core.float64 if dtype is None else dtype, minval, maxval)
-
-
-for _f in (
-    arange,
-    eye,
-    full,
-    linspace,
-    ones,
-    zeros,
-    split_key,
-    fold_in_key,
-    glorot_normal,
-    random_normal,
-    random_uniform,
-):
-    _core._add_method(_f.__name__, staticmethod(_f), False)

@@ -463,6 +463,120 @@ static uint32_t matmul_line(Out *o, const uint32_t *x, const Type *a, const Type
     return z;
 }
 
+/* ---- indices and running sums ---- */
+
+/* The indices as a constant, and how many there are. */
+static uint32_t indices_line(Out *o, const Attr *a, int64_t *count)
+{
+    const int64_t *at = a->buffer->data;
+    uint32_t z = begin(o);
+    *count = a->buffer->bytes / (int64_t)sizeof *at;
+    text_add(o->t, "stablehlo.constant dense<[");
+    for (int64_t k = 0; k < *count; k++) text_add(o->t, k ? ", %lld" : "%lld", (long long)at[k]);
+    text_add(o->t, "]> : tensor<%lldxi64>\n", (long long)*count);
+    return z;
+}
+
+/* "[0, 2]": the axes of a rank but for one. */
+static void others_out(Out *o, int rank, int64_t axis)
+{
+    int64_t list[QB_MAX_RANK];
+    int n = 0;
+    for (int i = 0; i < rank; i++)
+        if (i != axis) list[n++] = i;
+    list_out(o->t, list, n);
+}
+
+/* "array<i64: 1, 3>": `here` along one axis, the lengths of dims (NULL: 1) along the others. */
+static void array_out(Out *o, const Type *t, int64_t axis, int64_t here, const int64_t *dims)
+{
+    text_add(o->t, "array<i64: ");
+    for (int i = 0; i < t->rank; i++)
+        text_add(o->t, i ? ", %lld" : "%lld", (long long)(i == axis ? here : dims ? dims[i] : 1));
+    text_add(o->t, ">");
+}
+
+static uint32_t gather_line(Out *o, uint32_t x, const Attr *a, const Type *from, const Type *to)
+{
+    int64_t count;
+    uint32_t at = indices_line(o, a, &count), z = begin(o);
+    text_add(o->t, "\"stablehlo.gather\"(");
+    name_out(o, x);
+    text_add(o->t, ", %%%u) <{dimension_numbers = #stablehlo.gather<offset_dims = ", (unsigned)at);
+    others_out(o, to->rank, a->i);
+    text_add(o->t, ", collapsed_slice_dims = [%lld], start_index_map = [%lld]", (long long)a->i,
+             (long long)a->i);
+    text_add(o->t, ", index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = ");
+    array_out(o, from, a->i, 1, from->dims);
+    text_add(o->t, "}> : (");
+    type_out(o->t, from);
+    text_add(o->t, ", tensor<%lldxi64>) -> ", (long long)count);
+    type_out(o->t, to);
+    text_add(o->t, "\n");
+    return z;
+}
+
+/* " ({ ... })": the sum of two scalars. */
+static void sum_region(Out *o, int dtype)
+{
+    const char *t = dtype_ir(dtype), *in = o->indent;
+    text_add(o->t, " ({\n%s^bb0(%%lhs: tensor<%s>, %%rhs: tensor<%s>):\n", in, t, t);
+    text_add(o->t, "%s  %%sum = stablehlo.add %%lhs, %%rhs : tensor<%s>\n", in, t);
+    text_add(o->t, "%s  stablehlo.return %%sum : tensor<%s>\n%s}) : (", in, t, in);
+}
+
+static uint32_t scatter_line(Out *o, const uint32_t *x, const Attr *a, const Type *updates,
+                             const Type *to)
+{
+    int64_t count;
+    uint32_t at = indices_line(o, a, &count), z = begin(o);
+    text_add(o->t, "\"stablehlo.scatter\"(");
+    name_out(o, x[0]);
+    text_add(o->t, ", %%%u, ", (unsigned)at);
+    name_out(o, x[1]);
+    text_add(o->t, ") <{indices_are_sorted = false, scatter_dimension_numbers = ");
+    text_add(o->t, "#stablehlo.scatter<update_window_dims = ");
+    others_out(o, to->rank, a->i);
+    text_add(o->t, ", inserted_window_dims = [%lld], scatter_dims_to_operand_dims = [%lld]",
+             (long long)a->i, (long long)a->i);
+    text_add(o->t, ", index_vector_dim = 1>, unique_indices = false}>");
+    sum_region(o, to->dtype);
+    type_out(o->t, to);
+    text_add(o->t, ", tensor<%lldxi64>, ", (long long)count);
+    type_out(o->t, updates);
+    text_add(o->t, ") -> ");
+    type_out(o->t, to);
+    text_add(o->t, "\n");
+    return z;
+}
+
+/* A window as long as the axis ends, or in reverse begins, at each element. */
+static uint32_t cumsum_line(Out *o, uint32_t x, const Attr *a, const Type *t)
+{
+    Type scalar = {.dtype = t->dtype};
+    long long n = (long long)t->dims[a->i] - 1;
+    uint32_t zero = splat_line(o, &scalar, 0), z = begin(o);
+    text_add(o->t, "\"stablehlo.reduce_window\"(");
+    name_out(o, x);
+    text_add(o->t, ", %%%u) <{padding = dense<[", (unsigned)zero);
+    for (int i = 0; i < t->rank; i++)
+        text_add(o->t, i ? ", [%lld, %lld]" : "[%lld, %lld]", i == a->i && !a->start ? n : 0,
+                 i == a->i && a->start ? n : 0);
+    text_add(o->t, "]> : tensor<%dx2xi64>, window_dimensions = ", (int)t->rank);
+    array_out(o, t, a->i, t->dims[a->i], NULL);
+    text_add(o->t, ", window_strides = ");
+    array_out(o, t, -1, 1, NULL);
+    text_add(o->t, "}>");
+    sum_region(o, t->dtype);
+    type_out(o->t, t);
+    text_add(o->t, ", ");
+    type_out(o->t, &scalar);
+    text_add(o->t, ") -> ");
+    type_out(o->t, t);
+    text_add(o->t, "\n");
+    return z;
+}
+
 /* ---- a node ---- */
 
 static uint32_t lines(Out *o, const Node *n)
@@ -492,6 +606,9 @@ static uint32_t lines(Out *o, const Node *n)
     case OP_mean:
     case OP_max:
     case OP_min: return reduce_line(o, n, x[0], tx, tz);
+    case OP_gather: return gather_line(o, x[0], a, tx, tz);
+    case OP_scatter_add: return scatter_line(o, x, a, &g->types[n->x[1]], tz);
+    case OP_cumsum: return cumsum_line(o, x[0], a, tz);
     case OP_matmul: return matmul_line(o, x, tx, &g->types[n->x[1]], tz);
     default: break;
     }

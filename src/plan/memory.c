@@ -69,7 +69,8 @@ static int add_splat(Draft *d, Id v)
 
 int memory_work(Draft *d, int dtype, int64_t bytes)
 {
-    return add_slot(d, (Slot){.kind = SLOT_WORK, .dtype = (uint8_t)dtype, .index = -1, .bytes = bytes});
+    return add_slot(
+        d, (Slot){.kind = SLOT_WORK, .dtype = (uint8_t)dtype, .index = -1, .bytes = bytes});
 }
 
 int memory_slot(Draft *d, Id v)

@@ -162,7 +162,8 @@ static bool compile(Draft *d, const Graph *source)
 {
     if (!view_absorb(d) || !memory_open(d) || !place_run(d) || !loop_open(d) || !depth_run(d))
         return false;
-    if (!fuse_run(d) || !merge_run(d) || !call_run(d) || !loop_run(d) || !finish_run(d)) return false;
+    if (!fuse_run(d) || !merge_run(d) || !call_run(d) || !loop_run(d) || !finish_run(d))
+        return false;
     dump_draft("fuse", d);
     if (!order_run(d) || !memory_run(d)) return false;
     if (!keep_types(d, source) || !keep_steps(d) || !keep_slots(d)) return false;

@@ -18,8 +18,8 @@ this table). Every CPU, number of threads and instruction set gives the same bit
 MIDDLE = """
 ## float32
 
-A float32 result is the float64 result, rounded once. All inputs were tested (`make exhaustive`; `python tests/math/exhaustive.py --page`
-writes this table): how many results are not correctly rounded, and the largest error.
+A float32 result is the float64 result, rounded once. How many of the 2^32 inputs were tested for this table, how many results are not
+correctly rounded, and the largest error (`python tests/math/exhaustive.py --page` writes it). `make exhaustive` tests every input.
 
 """
 ROW = re.compile(r"^\| `(\w+)` \| (.*) \|$", re.M)

@@ -278,3 +278,36 @@ def test_names_in_stablehlo_are_defined_before_they_are_used():
             assert set(re.findall(r"%\w+", right or left)) <= known, line
             if right:
                 known.add(left.strip())
+
+
+def test_indices_and_running_sums_in_stablehlo():
+    def f(x):
+        return qb.cumsum(x.gather([2, 0], axis=1), 0, reverse=True).scatter_add([0, 0], x[:, :2], axis=1)
+
+    assert qb.jit(f).lower(qb.ShapeDtype((4, 3), qb.float32)).program.stablehlo_text() == (
+        "module @quabla {\n"
+        "  func.func @main(%arg0: tensor<4x3xf32>) -> tensor<4x2xf32> {\n"
+        "    %0 = stablehlo.constant dense<[2, 0]> : tensor<2xi64>\n"
+        '    %1 = "stablehlo.gather"(%arg0, %0) <{dimension_numbers = #stablehlo.gather<offset_dims = [0], collapsed_slice_dims = [1], '
+        "start_index_map = [1], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 4, 1>}> : "
+        "(tensor<4x3xf32>, tensor<2xi64>) -> tensor<4x2xf32>\n"
+        "    %2 = stablehlo.constant dense<0.0> : tensor<f32>\n"
+        '    %3 = "stablehlo.reduce_window"(%1, %2) <{padding = dense<[[0, 3], [0, 0]]> : tensor<2x2xi64>, '
+        "window_dimensions = array<i64: 4, 1>, window_strides = array<i64: 1, 1>}> ({\n"
+        "    ^bb0(%lhs: tensor<f32>, %rhs: tensor<f32>):\n"
+        "      %sum = stablehlo.add %lhs, %rhs : tensor<f32>\n"
+        "      stablehlo.return %sum : tensor<f32>\n"
+        "    }) : (tensor<4x2xf32>, tensor<f32>) -> tensor<4x2xf32>\n"
+        "    %4 = stablehlo.slice %arg0 [0:4, 0:2] : (tensor<4x3xf32>) -> tensor<4x2xf32>\n"
+        "    %5 = stablehlo.constant dense<[0, 0]> : tensor<2xi64>\n"
+        '    %6 = "stablehlo.scatter"(%3, %5, %4) <{indices_are_sorted = false, scatter_dimension_numbers = '
+        "#stablehlo.scatter<update_window_dims = [0], inserted_window_dims = [1], scatter_dims_to_operand_dims = [1], "
+        "index_vector_dim = 1>, unique_indices = false}> ({\n"
+        "    ^bb0(%lhs: tensor<f32>, %rhs: tensor<f32>):\n"
+        "      %sum = stablehlo.add %lhs, %rhs : tensor<f32>\n"
+        "      stablehlo.return %sum : tensor<f32>\n"
+        "    }) : (tensor<4x2xf32>, tensor<2xi64>, tensor<4x2xf32>) -> tensor<4x2xf32>\n"
+        "    return %6 : tensor<4x2xf32>\n"
+        "  }\n"
+        "}\n"
+    )
