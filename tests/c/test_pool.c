@@ -61,7 +61,7 @@ typedef struct {
     atomic_int here, met;
 } Meeting;
 
-/* A tile waits until two are here at the same time, for 5 s at most. */
+/* A tile waits until two have come, for 5 s at most: on one thread the first would wait alone. */
 static void meet(void *arg, int64_t i, int thread)
 {
     (void)i;
@@ -69,9 +69,7 @@ static void meet(void *arg, int64_t i, int thread)
     Meeting *m = arg;
     atomic_fetch_add(&m->here, 1);
     for (int ms = 0; ms < 5000 && atomic_load(&m->here) < 2; ms++) usleep(1000);
-    if (atomic_load(&m->here) == 2) atomic_fetch_add(&m->met, 1);
-    usleep(2000);
-    atomic_fetch_sub(&m->here, 1);
+    atomic_fetch_add(&m->met, atomic_load(&m->here) == 2);
 }
 
 static void test_helpers_take_part_awake_or_asleep(void)

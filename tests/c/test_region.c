@@ -248,7 +248,7 @@ static void fill_body(Draw *d, Pool *p, int depth)
 {
     for (int i = 1 + below(d, 3); i > 0; i--) add_to(p, arithmetic(d, p));
     if (depth > 0) {
-        int kind = below(d, 7);
+        int kind = below(d, d->reverse ? 6 : 7);
         if (kind == 3) a_custom(d, p, depth, OP_checkpoint);
         if (kind == 4) a_custom(d, p, depth, OP_custom_jvp);
         if (kind == 5) a_custom(d, p, depth, d->reverse ? OP_custom_vjp : OP_checkpoint);
