@@ -215,6 +215,7 @@ QB_API bool qb_set_threads(int n, qb_error *err);
 QB_API int qb_get_threads(void);
 QB_API const char *qb_isa(void);                            /* ISA level in use: "v4", "v3", "neon" */
 QB_API bool qb_set_isa(const char *name, qb_error *err);    /* for tests; NULL: the best this CPU has */
+QB_API void qb_set_tiling(int policy);                      /* for tests, plans made from now on: 0 where it pays, 1 never, 2 wherever it can */
 QB_API bool qb_cpu_supported(qb_error *err);                /* false on an x86 CPU without AVX2 and FMA */
 
 /* ---- random numbers: SplitMix64 streams (Steele, Lea, Flood 2014), the same on every platform ---- */

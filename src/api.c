@@ -452,4 +452,5 @@ bool qb_set_isa(const char *name, qb_error *err)
     return true;
 }
 
+void qb_set_tiling(int policy) { tile_set((TilePolicy)policy); }
 bool qb_cpu_supported(qb_error *err) { return isa_supported(err); }
