@@ -160,7 +160,7 @@ static PyObject *dispatch(Transform *t, const Call *c)
         e = NULL;
     }
     if (e) e->calls++;
-    PyObject *out = e ? entry_run(e, leaves.v) : NULL;
+    PyObject *out = e ? entry_run(e, leaves.v, NULL) : NULL;
     entry_release(e);
     leaves_free(&leaves);
     Py_DECREF(cache);

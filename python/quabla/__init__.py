@@ -27,6 +27,7 @@ from ._core import (
     float64,
 )
 from ._explain import explain
+from ._profile import profile
 from ._transforms import hessian, jacobian
 
 # Functions of the extension. Those named as Python's builtins are attributes and stay out of __all__.
@@ -164,6 +165,7 @@ __all__ = [
     "dtype",
     "devices",
     "explain",
+    "profile",
     "float32",
     "float64",
     "fori_loop",

@@ -191,22 +191,28 @@ static void run_product(Run *r, int i, const ProductCode *m, char *const *base, 
                   direct && block > 0);
 }
 
+static void run_region(Run *r, int i, const Code *c, char *const *base, int64_t block)
+{
+    direct_of(r, block)[i] = false;
+    if (c->small) {
+        vm_small(c, r->isa, base);
+        return;
+    }
+    vm_begin(c, base);
+    vm_run(c, r->isa, base, 0, c->units);
+    vm_finish(c, r->isa, base);
+}
+
 static void run_steps(Run *r, const Exe *exes, char *const *base, int64_t block)
 {
     for (int i = 0; i < r->b->s->n; i++) {
         const Exe *e = &exes[i];
-        if (e->kind != STEP_REGION) {
+        int64_t start = r->w->ns ? cpu_clock() : 0;
+        if (e->kind == STEP_REGION)
+            run_region(r, i, &e->code, base, block);
+        else
             run_product(r, i, &e->product, base, block);
-            continue;
-        }
-        direct_of(r, block)[i] = false;
-        if (e->code.small) {
-            vm_small(&e->code, r->isa, base);
-            continue;
-        }
-        vm_begin(&e->code, base);
-        vm_run(&e->code, r->isa, base, 0, e->code.units);
-        vm_finish(&e->code, r->isa, base);
+        if (r->w->ns) cpu_spent(r->w, r->b->s->first + i, start);
     }
 }
 

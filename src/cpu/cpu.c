@@ -6,6 +6,7 @@
    runs on the stack: one eager op allocates nothing here. A step runs on several threads where
    it is worth several microseconds; what a thread does is then the same, only less of it. */
 #include "cpu/cpu.h"
+#include <time.h>
 
 enum { STACK_BYTES = 16384, LINE = 64 };
 
@@ -235,21 +236,38 @@ static void run_product(const Exec *x, const Exe *e, const Isa *isa, Workspace *
     }
 }
 
+/* ---- time ---- */
+int64_t cpu_clock(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+void cpu_spent(const Workspace *w, int64_t step, int64_t since)
+{
+    atomic_fetch_add_explicit(&w->ns[step], cpu_clock() - since, memory_order_relaxed);
+}
+
 bool cpu_steps(const qb_plan *p, Workspace *w, const Isa *isa, qb_error *err)
 {
     const Exec *x = p->exec;
     for (int i = 0, sweep = 0; i < x->n; i++) {
         const Exe *e = &x->exes[i];
+        int64_t start = w->ns ? cpu_clock() : 0;
         if (sweep < x->n_sweeps && p->sweeps[sweep].first == i) {
             blocks_run(&x->sweeps[sweep], x, p, isa, w);
             i += p->sweeps[sweep++].n - 1;
-        } else if (e->kind == STEP_REGION) {
+            continue;
+        }
+        if (e->kind == STEP_REGION) {
             run_region(x, e, isa, w);
         } else if (e->kind == STEP_MATMUL) {
             run_product(x, e, isa, w);
         } else if (!control_run(&e->control, isa, w, err)) {
             return false;
         }
+        if (w->ns) cpu_spent(w, i, start);
     }
     return true;
 }
@@ -263,6 +281,18 @@ static bool run_on(const qb_plan *p, Workspace *w, const void *const *in, void *
     if (p->n_inputs) memcpy(arrays, in, (size_t)p->n_inputs * sizeof *arrays);
     if (p->n_outputs) memcpy(arrays + p->n_inputs, out, (size_t)p->n_outputs * sizeof *arrays);
     return cpu_steps(p, w, isa_now(), err);
+}
+
+static bool time_run(qb_plan *p, const void *const *in, void *const *out, atomic_llong *ns,
+                     qb_error *err)
+{
+    Workspace *w = cpu_take(p, err);
+    if (!w) return false;
+    w->ns = ns;
+    bool ok = run_on(p, w, in, out, err);
+    w->ns = NULL;
+    cpu_give(p, w);
+    return ok;
 }
 
 static bool run(qb_plan *p, const void *const *in, void *const *out, qb_error *err)
@@ -305,4 +335,5 @@ const Target cpu_target = {.name = "cpu",
                            .run = run,
                            .drop = drop,
                            .room = room,
-                           .sweeps = true};
+                           .sweeps = true,
+                           .time = time_run};

@@ -191,6 +191,7 @@ struct Workspace {
     int64_t stride; /* bytes of a helper */
     void *memory;
     Pulse *pulse;   /* of the run */
+    atomic_llong *ns; /* per step: time that it has taken; NULL: nobody asks */
 };
 void cpu_open(Workspace *w, const qb_plan *p, char *at, int threads); /* over memory that has room for it */
 Workspace *cpu_take(const qb_plan *p, qb_error *err);
@@ -198,6 +199,8 @@ void cpu_give(const qb_plan *p, Workspace *w);
 bool cpu_steps(const qb_plan *p, Workspace *w, const Isa *isa, qb_error *err); /* inputs and outputs are in w->base */
 /* The bases of a thread. Helpers copy those of thread 0 when they first come to a step; then *fresh. */
 char **cpu_bases(const Exec *x, Workspace *w, int thread, bool *fresh);
+int64_t cpu_clock(void);                                             /* ns */
+void cpu_spent(const Workspace *w, int64_t step, int64_t since);     /* time since then goes to a step; where w->ns is not NULL */
 int cpu_slots(int threads); /* blocks of a sweep that may be on the way at once */
 
 /* ---- blocks.c: sweeps, block by block ---- */

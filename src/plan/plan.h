@@ -170,6 +170,8 @@ struct Target {
     void (*drop)(qb_plan *p);                                             /* frees p->exec; it may be NULL */
     int64_t (*room)(const qb_plan *p);      /* bytes of memory that one run of p inside a loop takes from that loop's scratch */
     bool sweeps;         /* it runs sweeps; else plans have none */
+    /* A run that adds to ns[i] the time of step i; NULL: not told. */
+    bool (*time)(qb_plan *p, const void *const *in, void *const *out, atomic_llong *ns, qb_error *err);
 };
 
 /* ---- plan.c ---- */
@@ -306,6 +308,9 @@ int64_t tile_extent(const Step *s, Along along);                   /* the extent
 /* The jobs of one more sweep, number p->n_sweeps + 1, have their points along step.along; local: slots that only they use. */
 bool sweep_make(Draft *d, int64_t points, const bool *local);
 bool sweep_order(Draft *d);                                        /* p->sweeps as the jobs are ordered now */
+
+/* ---- profile.c: what a step does, in numbers; all but its time ---- */
+void profile_step(const qb_plan *p, int i, qb_step_profile *out);
 
 /* ---- cache.c: eager ops, compiled once per op, attributes and operand types ---- */
 bool cache_eager(const Target *t, int op, const Attr *attr, int n, const Type *const *types, const void *const *data,
