@@ -5,7 +5,7 @@
 #     make format      rewrite in the project's format                  make clean      remove all that was built
 PYTHON ?= python3
 ARGS   ?=
-BENCH  ?= dispatch,pinn
+BENCH  ?= dispatch,pinn,big,kernels,derivs,loops
 VENV   := .venv
 BIN    := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -28,8 +28,14 @@ exhaustive: $(VENV)/.installed $(VENV)/.test build-san/.stamp $(NEON)
 	QUABLA_EXHAUSTIVE=1 $(BIN)/python -m pytest -q $(ARGS)
 
 bench: $(VENV)/.installed .venv-bench/.installed
-	$(BIN)/python bench/compare.py $(BENCH) jax=$(CURDIR)/.venv-bench/bin/python:jax_cases.py \
+	OUT=bench/results $(BIN)/python bench/compare.py $(BENCH) jax=$(CURDIR)/.venv-bench/bin/python:jax_cases.py \
 	    quabla=$(CURDIR)/$(BIN)/python:quabla_cases.py
+
+# How a step grows with points, width and depth: minutes, and a picture for docs/performance.md.
+growth: $(VENV)/.installed .venv-bench/.installed
+	OUT=bench/results/growth $(BIN)/python bench/compare.py growth jax=$(CURDIR)/.venv-bench/bin/python:jax_cases.py \
+	    quabla=$(CURDIR)/$(BIN)/python:quabla_cases.py
+	$(BIN)/python bench/growth.py bench/results/growth/results.json docs/growth.png
 
 docs: $(VENV)/.tools
 	$(BIN)/python tools/docs.py
@@ -78,4 +84,4 @@ build-neon/.stamp: $(VENV)/.tools $(SOURCES)
 	@sh tools/configure.sh build-neon -Dpython=false -Dtests=true --cross-file tools/aarch64.ini
 	@touch $@
 
-.PHONY: demo test exhaustive bench docs lint format clean
+.PHONY: demo test exhaustive bench growth docs lint format clean

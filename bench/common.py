@@ -81,6 +81,16 @@ def lotka_volterra(xp, loop, theta, t1=5.0, rtol=1e-6, atol=1e-9):
     return loop(lambda state: state[0] < t1, step, (xp.zeros(()), y0, xp.full((), 0.05), f(y0)))[1]
 
 
+def growth_cases():
+    """(name, layer sizes, points) of Burgers steps that grow in points, width and depth."""
+    for n in (100, 1_000, 10_000, 100_000, 1_000_000):
+        yield f"growth.points.{n}", [2, 32, 32, 32, 1], n
+    for width in (16, 32, 64, 128, 256, 512):
+        yield f"growth.width.{width}", [2] + [width] * 3 + [1], 2_000
+    for depth in (1, 2, 4, 8):
+        yield f"growth.depth.{depth}", [2] + [64] * depth + [1], 2_000
+
+
 def done():
     RESULTS["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps(RESULTS))

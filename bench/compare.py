@@ -2,7 +2,9 @@
 
     python compare.py dispatch,pinn jax=PYTHON:jax_cases.py quabla=PYTHON:quabla_cases.py
 
-The last column is the last peer over the first. PYTHON is an interpreter that has jax and optax, or quabla.
+The last column is the last peer over the first. PYTHON is an interpreter that has jax and optax, or quabla. A case that ends in
+.native stands beside the other peer's case without it. With OUT=folder the values are written there as results.json, and drawn as
+results.png where matplotlib is installed.
 """
 
 import json
@@ -36,7 +38,38 @@ def table(groups, peers, rounds):
                     row = cases.setdefault(key, {})
                     if value is not None:
                         row[name] = min(value, row.get(name, value))
+    for case, row in cases.items():
+        for name, value in cases.get(case.removesuffix(".native"), {}).items():
+            row.setdefault(name, value)
     return cases
+
+
+def draw(cases, names, path):
+    """Ratios of the last peer to the first, one bar a case."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    first, last = names[0], names[-1]
+    rows = [(c, r[last] / r[first]) for c, r in cases.items() if r.get(first) and r.get(last)]
+    fig, ax = plt.subplots(figsize=(8, 0.25 * len(rows) + 1))
+    ax.barh([c for c, _ in rows], [v for _, v in rows], color=["#4477aa" if v <= 1 else "#cc6677" for _, v in rows])
+    ax.axvline(1, color="black", linewidth=0.8)
+    ax.set_xscale("log")
+    ax.invert_yaxis()
+    ax.set_xlabel(f"{last} / {first}: time, or MiB at the peak")
+    fig.tight_layout()
+    fig.savefig(path, dpi=120)
+
+
+def write(cases, names, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "results.json").write_text(json.dumps(cases, indent=1))
+    try:
+        draw(cases, names, folder / "results.png")
+    except ImportError:
+        print("# no picture: matplotlib is not installed", file=sys.stderr)
 
 
 def show(cases, names):
@@ -51,7 +84,10 @@ def show(cases, names):
 def main():
     groups = sys.argv[1].split(",")
     peers = [(name, *spec.rsplit(":", 1)) for name, spec in (a.split("=", 1) for a in sys.argv[2:])]
-    show(table(groups, peers, int(os.environ.get("ROUNDS", "2"))), [p[0] for p in peers])
+    cases, names = table(groups, peers, int(os.environ.get("ROUNDS", "2"))), [p[0] for p in peers]
+    show(cases, names)
+    if os.environ.get("OUT"):
+        write(cases, names, pathlib.Path(os.environ["OUT"]))
 
 
 if __name__ == "__main__":

@@ -127,6 +127,11 @@ def big():
         run_step(f"burgers128x6.n10000.{name}", burgers_step([2] + [128] * 6 + [1], 10000, dtype), 8)
 
 
+def growth():
+    for name, sizes, n in growth_cases():
+        run_step(name, burgers_step(sizes, n, jnp.float64), 0.6)
+
+
 def kernels():
     def chain(x):
         a = jnp.tanh(x * 1.3 + 0.2)
@@ -223,6 +228,7 @@ CASES = {
     "loops": loops,
     "lbfgs": lbfgs,
     "random": draws,
+    "growth": growth,
 }
 for group, cases in CASES.items():
     if on(group):

@@ -14,6 +14,8 @@ from common import RESULTS, done, lotka_volterra, micro, once, wanted
 RESULTS["import"] = IMPORT
 GROUPS = wanted()
 DTYPES = {"f64": qb.float64, "f32": qb.float32}
+# float32 as it is by default (float64 results rounded), and native; compare.py puts both beside the peer's float32.
+FORMS = [("f64", qb.float64, None), ("f32", qb.float32, None), ("f32.native", qb.float32, "float32")]
 
 
 def on(group):
@@ -70,9 +72,9 @@ def burgers(sizes, n, dtype):
     return loss, mlp_init(sizes, dtype)
 
 
-def run_step(name, made, seconds=1.5):
+def run_step(name, made, seconds=1.5, precision=None):
     loss, p = made
-    trainer = qb.optim.Trainer(loss, p, qb.optim.Adam(learning_rate=1e-3))
+    trainer = qb.optim.Trainer(loss, p, qb.optim.Adam(learning_rate=1e-3), precision=precision)
     once(name + ".first", trainer.step)
     micro(name, trainer.step, seconds, 5)
 
@@ -93,13 +95,18 @@ def pinn():
     for name, dtype in DTYPES.items():
         run_step(f"pinn16x2.n32.{name}", poisson([1, 16, 16, 1], 32, dtype))
     run_step("burgers20x3.n2540.f64", burgers([2, 20, 20, 20, 1], 2540, qb.float64))
-    for name, dtype in DTYPES.items():
-        run_step(f"burgers64x4.n1000.{name}", burgers([2, 64, 64, 64, 64, 1], 1000, dtype))
+    for name, dtype, precision in FORMS:
+        run_step(f"burgers64x4.n1000.{name}", burgers([2, 64, 64, 64, 64, 1], 1000, dtype), 1.5, precision)
 
 
 def big():
-    for name, dtype in DTYPES.items():
-        run_step(f"burgers128x6.n10000.{name}", burgers([2] + [128] * 6 + [1], 10000, dtype), 8)
+    for name, dtype, precision in FORMS:
+        run_step(f"burgers128x6.n10000.{name}", burgers([2] + [128] * 6 + [1], 10000, dtype), 8, precision)
+
+
+def growth():
+    for name, sizes, n in growth_cases():
+        run_step(name, burgers(sizes, n, qb.float64), 0.6)
 
 
 def kernels():
@@ -109,9 +116,12 @@ def kernels():
         c = qb.exp(-b * b) + qb.sin(x)
         return c * a + b / (1.0 + c * c)
 
-    for name, dtype in DTYPES.items():
+    for name, dtype, precision in FORMS:
         x = qb.linspace(-3, 3, 1_000_000).astype(dtype)
-        f, g, h = qb.jit(chain), qb.jit(lambda x: qb.sum(qb.exp(-x * x))), qb.jit(lambda a, b: a @ b)
+        f, g, h = (
+            qb.jit(k, precision=precision)
+            for k in (chain, lambda x: qb.sum(qb.exp(-x * x)), lambda a, b: a @ b)
+        )
         micro("chain1e6." + name, lambda f=f, x=x: f(x))
         micro("sumexp1e6." + name, lambda g=g, x=x: g(x))
         a = qb.asarray(np.random.RandomState(0).randn(1024, 1024)).astype(dtype)
@@ -180,6 +190,7 @@ CASES = {
     "loops": loops,
     "lbfgs": lbfgs,
     "random": draws,
+    "growth": growth,
 }
 for group, cases in CASES.items():
     if on(group):

@@ -209,6 +209,18 @@ QB_API int qb_plan_output_count(const qb_plan *p);
 QB_API const qb_type *qb_plan_output_type(const qb_plan *p, int i);
 QB_API char *qb_plan_text(const qb_plan *p, qb_error *err);  /* as_text(): the optimized program. qb_free it */
 QB_API char *qb_plan_steps(const qb_plan *p, qb_error *err); /* the steps with their memory, for people. qb_free it */
+/* One run, with the time that each step takes. steps has room for qb_plan_step_count(p). Bytes are those of operands and results; an
+   elementwise operation is one flop. Texts live as long as the plan. The seconds of a step of a sweep (steps that run block of points by
+   block of points, numbered from 1) are summed over the threads that share its blocks. A loop is one step, its flops are not counted. */
+typedef struct {
+    char what[64];         /* "matmul 1000x64x64", "elementwise 1000x64, 17 ops" */
+    const char *file;      /* of the user's code; NULL unknown */
+    uint32_t line;
+    int sweep;             /* 0: of none */
+    double seconds, flops, bytes;
+} qb_step_profile;
+QB_API int qb_plan_step_count(const qb_plan *p);
+QB_API bool qb_plan_profile(qb_plan *p, const void *const *inputs, void *const *outputs, qb_step_profile *steps, qb_error *err);
 QB_API int64_t qb_plan_workspace(const qb_plan *p);          /* bytes of working memory of one run */
 QB_API int qb_plan_node_count(const qb_plan *p);
 
@@ -232,6 +244,7 @@ QB_API bool qb_set_threads(int n, qb_error *err);
 QB_API int qb_get_threads(void);
 QB_API const char *qb_isa(void);                            /* ISA level in use: "v4", "v3", "neon" */
 QB_API bool qb_set_isa(const char *name, qb_error *err);    /* for tests; NULL: the best this CPU has */
+QB_API void qb_set_tiling(int policy);                      /* for tests, plans made from now on: 0 where it pays, 1 never, 2 wherever it can */
 QB_API bool qb_cpu_supported(qb_error *err);                /* false on an x86 CPU without AVX2 and FMA */
 
 /* ---- random numbers: SplitMix64 streams (Steele, Lea, Flood 2014), the same on every platform ---- */

@@ -455,6 +455,25 @@ bool qb_plan_run(qb_plan *p, const void *const *inputs, void *const *outputs, qb
 int qb_plan_input_count(const qb_plan *p) { return p->n_inputs; }
 int qb_plan_output_count(const qb_plan *p) { return p->n_outputs; }
 const qb_type *qb_plan_output_type(const qb_plan *p, int i) { return &p->out_types[i]; }
+int qb_plan_step_count(const qb_plan *p) { return p->n_steps; }
+
+bool qb_plan_profile(qb_plan *p, const void *const *inputs, void *const *outputs,
+                     qb_step_profile *steps, qb_error *err)
+{
+    if (!p->target->time)
+        return error_set(err, QB_EUNSUPPORTED, "target '%s' does not tell times", p->target->name),
+               false;
+    atomic_llong *ns = mem_zeroed((size_t)p->n_steps + 1, sizeof *ns);
+    if (!ns) return error_memory(err, "a profile", -1), false;
+    bool ok = p->target->time(p, inputs, outputs, ns, err);
+    for (int i = 0; ok && i < p->n_steps; i++) {
+        profile_step(p, i, &steps[i]);
+        steps[i].seconds = 1e-9 * (double)atomic_load(&ns[i]);
+    }
+    mem_free(ns);
+    return ok;
+}
+
 int64_t qb_plan_workspace(const qb_plan *p) { return plan_workspace(p); }
 void qb_set_interrupt(qb_interrupt_fn *fn, void *arg) { pulse_set(fn, arg); }
 int qb_plan_node_count(const qb_plan *p) { return (int)p->graph->n_nodes; }
@@ -499,4 +518,5 @@ bool qb_set_isa(const char *name, qb_error *err)
     return true;
 }
 
+void qb_set_tiling(int policy) { tile_set((TilePolicy)policy); }
 bool qb_cpu_supported(qb_error *err) { return isa_supported(err); }

@@ -81,7 +81,7 @@ int entry_match(const Entry *e, const Call *c, Leaves *leaves)
 
 /* ---- running ---- */
 
-static bool execute(Entry *e, PyObject *const *leaves, void **out)
+static bool execute(Entry *e, PyObject *const *leaves, void **out, qb_step_profile *steps)
 {
     enum { FEW = 32 };
     const void *few[FEW], **in = e->n_arrays <= FEW ? few : PyMem_New(const void *, e->n_arrays);
@@ -91,12 +91,13 @@ static bool execute(Entry *e, PyObject *const *leaves, void **out)
         if (e->specs[i].kind == LEAF_ARRAY) in[n++] = tensor_data(leaves[i]);
     qb_error err = {0};
     bool ok;
-    Py_BEGIN_ALLOW_THREADS ok = qb_plan_run(e->plan, in, out, &err);
+    Py_BEGIN_ALLOW_THREADS ok = steps ? qb_plan_profile(e->plan, in, out, steps, &err)
+                                      : qb_plan_run(e->plan, in, out, &err);
     Py_END_ALLOW_THREADS if (in != few) PyMem_Free(in);
     return ok || error_raise(&err);
 }
 
-PyObject *entry_run(Entry *e, PyObject *const *leaves)
+PyObject *entry_run(Entry *e, PyObject *const *leaves, qb_step_profile *steps)
 {
     enum { FEW = 32 };
     const Py_ssize_t n = e->out.leaves.n;
@@ -116,7 +117,8 @@ PyObject *entry_run(Entry *e, PyObject *const *leaves)
         out[k] = tensor_data(results[made]);
     }
     PyObject *answer = NULL;
-    if (ok && made == n && execute(e, leaves, out)) answer = tree_unflatten(e->out.tree, results);
+    if (ok && made == n && execute(e, leaves, out, steps))
+        answer = tree_unflatten(e->out.tree, results);
     for (Py_ssize_t i = 0; i < made; i++) Py_DECREF(results[i]);
     if (results != few_results) PyMem_Free(results);
     if (out != few_out) PyMem_Free(out);

@@ -382,7 +382,7 @@ int entry_match(const Entry *e, const Call *c, Leaves *leaves); /* 1 yes, 0 no, 
 /* Do these arguments fit where the tree has node `node` and leaf `leaf`? */
 int entry_match_part(const Entry *e, Py_ssize_t node, Py_ssize_t leaf, PyObject *const *args,
                      Py_ssize_t n, Leaves *leaves);
-PyObject *entry_run(Entry *e, PyObject *const *leaves);
+PyObject *entry_run(Entry *e, PyObject *const *leaves, qb_step_profile *steps); /* steps: room for a profile, or NULL */
 PyObject *entry_signature(const Entry *e);
 PyObject *entry_leaf_text(const Entry *e, Py_ssize_t i); /* "float64[2,3]", "2.0", "static 2" */
 PyObject *entry_leaf_name(Transform *t, const Entry *e, Py_ssize_t i); /* "params/b" */

@@ -172,7 +172,7 @@ static PyObject *dispatch(Transform *t, const Call *c)
     Entry *e = find(cache, c, &leaves);
     if (!e && !PyErr_Occurred()) e = add(t, cache, c, &leaves);
     if (e) e->calls++;
-    PyObject *out = e ? entry_run(e, leaves.v) : NULL;
+    PyObject *out = e ? entry_run(e, leaves.v, NULL) : NULL;
     entry_release(e);
     leaves_free(&leaves);
     Py_DECREF(cache);

@@ -143,20 +143,16 @@ static PyObject *compile(PyObject *o, PyObject *Py_UNUSED(none))
     return program(core.Compiled, ((Program *)o)->entry, ((Program *)o)->fun);
 }
 
-static PyObject *compiled_call(PyObject *o, PyObject *args, PyObject *kwargs)
+/* With steps, also the profile of one run. */
+static PyObject *call_with(Program *p, PyObject *args, qb_step_profile *steps)
 {
-    Program *p = (Program *)o;
-    if (kwargs && PyDict_GET_SIZE(kwargs)) {
-        PyErr_SetString(PyExc_TypeError, "a compiled program takes positional arguments only");
-        return NULL;
-    }
     Call c;
     Leaves leaves = {0};
     if (!call_sort((Transform *)p->fun, PySequence_Fast_ITEMS(args), PyTuple_GET_SIZE(args), NULL,
                    &c))
         return NULL;
     const int m = entry_match(p->entry, &c, &leaves);
-    PyObject *out = m == 1 ? entry_run(p->entry, leaves.v) : NULL,
+    PyObject *out = m == 1 ? entry_run(p->entry, leaves.v, steps) : NULL,
              *signature = m ? NULL : entry_signature(p->entry);
     if (signature)
         PyErr_Format(PyExc_ValueError,
@@ -166,6 +162,39 @@ static PyObject *compiled_call(PyObject *o, PyObject *args, PyObject *kwargs)
     leaves_free(&leaves);
     call_free(&c);
     return out;
+}
+
+static PyObject *compiled_call(PyObject *o, PyObject *args, PyObject *kwargs)
+{
+    if (!kwargs || PyDict_GET_SIZE(kwargs) == 0) return call_with((Program *)o, args, NULL);
+    PyErr_SetString(PyExc_TypeError, "a compiled program takes positional arguments only");
+    return NULL;
+}
+
+/* (what, file or None, line, sweep, seconds, flops, bytes) */
+static PyObject *profile_row(const qb_step_profile *s)
+{
+    return Py_BuildValue("(sziiddd)", s->what, s->file, (int)s->line, s->sweep, s->seconds, s->flops,
+                         s->bytes);
+}
+
+static PyObject *compiled_profile(PyObject *o, PyObject *args)
+{
+    Program *p = (Program *)o;
+    const int n = qb_plan_step_count(p->entry->plan);
+    qb_step_profile *steps = PyMem_Calloc((size_t)n + 1, sizeof *steps);
+    if (!steps) return PyErr_NoMemory();
+    PyObject *out = call_with(p, args, steps), *rows = out ? PyList_New(n) : NULL;
+    for (int i = 0; rows && i < n; i++) {
+        PyObject *row = profile_row(&steps[i]);
+        if (!row) Py_CLEAR(rows);
+        else PyList_SET_ITEM(rows, i, row);
+    }
+    PyMem_Free(steps);
+    PyObject *both = rows ? PyTuple_Pack(2, out, rows) : NULL;
+    Py_XDECREF(out);
+    Py_XDECREF(rows);
+    return both;
 }
 
 static PyObject *program_repr(PyObject *o)
@@ -196,6 +225,12 @@ static PyMethodDef lowered_methods[] = {
      "compile()\n--\n\nA function for this signature; any other is a ValueError."},
     {0},
 };
+static PyMethodDef compiled_methods[] = {
+    {"profile", compiled_profile, METH_VARARGS,
+     "profile(*args)\n--\n\nThe result and what each step of the plan took: a list of (what, file, "
+     "line, sweep, seconds, flops, bytes)."},
+    {0},
+};
 static PyObject *get_program(PyObject *o, void *Py_UNUSED(c))
 {
     return program_new(((Program *)o)->entry->graph);
@@ -223,6 +258,7 @@ static PyType_Slot compiled_slots[] = {
     {Py_tp_dealloc, program_dealloc},
     {Py_tp_repr, program_repr},
     {Py_tp_call, compiled_call},
+    {Py_tp_methods, compiled_methods},
     {Py_tp_getset, program_getset},
     {0},
 };

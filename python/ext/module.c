@@ -86,6 +86,17 @@ static PyObject *isa(PyObject *Py_UNUSED(m), PyObject *Py_UNUSED(none))
     return PyUnicode_FromString(qb_isa());
 }
 
+static PyObject *set_tiling(PyObject *Py_UNUSED(m), PyObject *policy)
+{
+    static const char *const names[] = {"auto", "never", "always"};
+    const char *text = PyUnicode_AsUTF8(policy);
+    if (!text) return NULL;
+    for (int i = 0; i < 3; i++)
+        if (strcmp(text, names[i]) == 0) return qb_set_tiling(i), Py_NewRef(Py_None);
+    PyErr_Format(PyExc_ValueError, "tiling is 'auto', 'never' or 'always', not %R", policy);
+    return NULL;
+}
+
 static PyObject *set_isa(PyObject *Py_UNUSED(m), PyObject *name)
 {
     qb_error err = {0};
@@ -145,6 +156,9 @@ static PyMethodDef functions[] = {
      "set_threads(n)\n--\n\nThreads that plans run on, the caller included; 0 for the default."},
     {"get_threads", get_threads, METH_NOARGS, "get_threads()\n--\n\nThreads that plans run on."},
     {"isa", isa, METH_NOARGS, "isa()\n--\n\nThe instruction set level of the kernels in use."},
+    {"_set_tiling", set_tiling, METH_O,
+     "_set_tiling(policy)\n--\n\n'auto', 'never' or 'always', for plans made from now on; for "
+     "tests."},
     {"_set_isa", set_isa, METH_O,
      "_set_isa(name)\n--\n\nChoose a level by name, None for the best one."},
     {0},

@@ -30,6 +30,7 @@ from ._core import (
 from ._custom import checkpoint, custom_jvp, custom_vjp, remat
 from ._explain import explain
 from ._io import load, save
+from ._profile import profile
 from ._transforms import hessian, jacobian
 
 # Functions of the extension. Those named as Python's builtins are attributes and stay out of __all__.
@@ -131,6 +132,7 @@ __all__ = [
     "custom_vjp",
     "devices",
     "explain",
+    "profile",
     "float32",
     "float64",
     "fori_loop",

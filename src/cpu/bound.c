@@ -26,7 +26,7 @@ int bound_count(const Exec *x)
         any |= plain(e);
         n += plain(e) ? e->code.n_ins + e->code.n_folds : 1;
     }
-    return any && n <= MOST_CALLS && !x->parallel ? n : 0;
+    return any && n <= MOST_CALLS && !x->parallel && !x->n_sweeps ? n : 0;
 }
 
 static char *address(char *const *base, const Ref *x) { return base[x->base] + x->offset; }

@@ -18,11 +18,16 @@ static int64_t round64(int64_t n) { return (n + 63) & ~(int64_t)63; }
 int32_t code_base(const qb_plan *p, int32_t slot, int64_t *offset)
 {
     const Slot *s = &p->slots[slot];
-    if (s->kind == SLOT_WORK) return *offset += s->offset, BASE_WORK;
-    int32_t first = s->kind == SLOT_INPUT    ? 0
-                    : s->kind == SLOT_OUTPUT ? p->n_inputs
-                                             : p->n_inputs + p->n_outputs;
-    return BASE_ARRAYS + first + s->index;
+    int32_t first = BASE_ARRAYS + s->index;
+    switch (s->kind) {
+    case SLOT_WORK: return *offset += s->offset, BASE_WORK;
+    case SLOT_ROWS: return *offset += s->offset, BASE_ROWS;
+    case SLOT_PART: return *offset += s->offset, BASE_SUMS;
+    case SLOT_INPUT: return first;
+    case SLOT_OUTPUT: return first + p->n_inputs;
+    case SLOT_CONST: return first + p->n_inputs + p->n_outputs;
+    default: return first + p->n_inputs + p->n_outputs + p->n_consts;
+    }
 }
 
 static Ref ref_memory(const qb_plan *p, const Access *at, int64_t elem, bool flat)
@@ -36,8 +41,10 @@ static Ref ref_memory(const qb_plan *p, const Access *at, int64_t elem, bool fla
 static bool overlap(const qb_plan *p, int32_t s, int32_t t)
 {
     const Slot *a = &p->slots[s], *b = &p->slots[t];
+    if (a->kind == SLOT_CURSOR) a = &p->slots[p->cursors[a->index].slot];
+    if (b->kind == SLOT_CURSOR) b = &p->slots[p->cursors[b->index].slot];
     if (a->kind != b->kind) return false;
-    if (a->kind != SLOT_WORK) return a->index == b->index;
+    if (a->kind != SLOT_WORK && a->kind != SLOT_ROWS) return a->index == b->index;
     return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
 }
 
@@ -78,11 +85,21 @@ typedef struct {
 
 /* ---- lines: kernels, fusion, last uses ---- */
 
+int kernel_native(int op)
+{
+    static const int native[OP_COUNT] = {
+#define UNARY(name, ...) [OP_##name] = NATIVE_##name,
+#include "cpu/native.h"
+    };
+    return native[op] ? native[op] : kernel_op(op, QB_F32);
+}
+
 /* A square is x * x in either dtype, a product that may be fused. */
-static Line line_of(const Instr *n)
+static Line line_of(const Instr *n, bool native)
 {
     bool square = n->op == OP_powi && n->i == 2;
     int kernel = kernel_op(square ? OP_mul : n->op, n->in);
+    if (native && n->in == QB_F32 && !square) kernel = kernel_native(n->op);
     if (n->op == OP_cast) kernel = kernel_cast(n->in, n->out);
     Line l = {.kernel = (uint16_t)kernel, .in = n->in, .x = {n->a, n->b, n->c}, .i = n->i};
     if (square) l.x[1] = n->a;
@@ -98,7 +115,7 @@ static void read_region(Compiler *k)
     }
     for (int i = 0; i < r->n_instrs; i++) {
         Line *l = &k->lines[i];
-        *l = line_of(&r->instrs[i]);
+        *l = line_of(&r->instrs[i], k->p->native);
         for (int j = 0; j < 3; j++)
             if (l->x[j] >= 0) k->v[l->x[j]].uses++;
     }
@@ -256,6 +273,7 @@ static bool fetch_any(Compiler *k, int32_t v) { return v >= k->r->n_loads || fet
 static double cost_of(const Line *l)
 {
     int op = l->kernel / QB_DTYPE_COUNT;
+    if (l->kernel >= NATIVE_FIRST) return 0.35;
     if (l->kernel >= CAST_FIRST) return 0.1;
     if (op == OP_pow) return 3.5;
     if (op == OP_div || op == OP_sqrt || op == OP_powi) return 0.7;
@@ -327,8 +345,11 @@ static bool compile_reduces(Compiler *k)
                   type_elem(v->dtype));
         f->direct = v->dtype == QB_F64 && !f->count &&
                     (c->width == 1 || (f->move.rank == 1 && f->move.stride[0] == f->move.elem));
-        f->parts = c->parts_bytes;
-        if (c->shape != SHAPE_FLAT && c->blocks > 1)
+        f->parts = (Ref){BASE_PARTS, 0, c->parts_bytes};
+        c->partial = k->p->slots[n->at.slot].kind == SLOT_PART;
+        if (c->partial)
+            f->parts = f->at;
+        else if (c->shape != SHAPE_FLAT && c->blocks > 1)
             c->parts_bytes += round64(c->blocks * c->width * (int64_t)sizeof(double));
         f->lanes = c->thread_bytes; /* after the registers, which are counted at the end */
         if (leading) c->thread_bytes += round64(SUM_LANES * columns * (int64_t)sizeof(double));
@@ -367,7 +388,7 @@ static bool compile(Compiler *k)
     if (!compile_stores(k) || !compile_reduces(k)) return false;
     for (int i = 0; i < c->n_folds; i++) c->folds[i].lanes += (k->n_kept + k->n_regs) * k->stride;
     c->thread_bytes += (k->n_kept + k->n_regs) * k->stride;
-    c->small = c->shape == SHAPE_FLAT && c->units == 1 && c->blocks == 1;
+    c->small = c->shape == SHAPE_FLAT && c->units == 1 && c->blocks == 1 && !c->partial;
     c->rows = c->size / c->w;
     set_chunk(k);
     return true;

@@ -6,6 +6,7 @@
    runs on the stack: one eager op allocates nothing here. A step runs on several threads where
    it is worth several microseconds; what a thread does is then the same, only less of it. */
 #include "cpu/cpu.h"
+#include <time.h>
 
 enum { STACK_BYTES = 16384, LINE = 64 };
 
@@ -39,6 +40,16 @@ static bool compile_steps(qb_plan *p, Exec *x, TileSet *tiles, qb_error *err)
     return true;
 }
 
+static bool compile_sweeps(qb_plan *p, Exec *x, qb_error *err)
+{
+    x->n_sweeps = p->n_sweeps;
+    x->sweeps = arena_zeroed(&x->arena, (size_t)p->n_sweeps, sizeof *x->sweeps);
+    if (!x->sweeps) return error_memory(err, "a compiled plan", -1), false;
+    for (int i = 0; i < p->n_sweeps; i++)
+        if (!blocks_compile(&x->sweeps[i], x, p, &p->sweeps[i], err)) return false;
+    return true;
+}
+
 static bool prepare(qb_plan *p, const qb_options *options, qb_error *err)
 {
     (void)options;
@@ -49,7 +60,7 @@ static bool prepare(qb_plan *p, const qb_options *options, qb_error *err)
     x->n = p->n_steps;
     x->exes = arena_zeroed(&x->arena, (size_t)x->n, sizeof *x->exes);
     if (!x->exes) return error_memory(err, "a compiled plan", -1), false;
-    x->n_base = BASE_ARRAYS + p->n_inputs + p->n_outputs + p->n_consts;
+    x->n_base = BASE_ARRAYS + p->n_inputs + p->n_outputs + p->n_consts + p->n_cursors;
     x->table_bytes = round64(x->n_base * (int64_t)sizeof(char *));
     x->work_bytes = round64(p->work_bytes);
     TileSet tiles = {.stride = 64};
@@ -59,7 +70,8 @@ static bool prepare(qb_plan *p, const qb_options *options, qb_error *err)
         shape_cut(&c, &p->steps[i].region);
         tiles.stride = larger(tiles.stride, round64(c.tile * 8));
     }
-    bool ok = compile_steps(p, x, &tiles, err) && tiles_fill(&tiles, &x->tiles, err);
+    bool ok = compile_steps(p, x, &tiles, err) && compile_sweeps(p, x, err) &&
+              tiles_fill(&tiles, &x->tiles, err);
     tiles_free(&tiles);
     x->n_bound = ok ? bound_count(x) : 0;
     return ok;
@@ -67,43 +79,56 @@ static bool prepare(qb_plan *p, const qb_options *options, qb_error *err)
 
 /* ---- workspaces ---- */
 
-/* Bytes that one thread needs for all; -1 when they overflow. */
-int64_t cpu_bytes(const Exec *x)
+/* Two a thread: one that it works on, one that waits for an earlier block to be added. */
+int cpu_slots(int threads) { return threads > 1 ? 2 * threads : 1; }
+
+static int64_t helper_bytes(const Exec *x)
 {
-    int64_t n = x->table_bytes,
-            parts[] = {x->work_bytes, x->parts_bytes, x->pack_bytes, x->thread_bytes};
-    for (int i = 0; i < 4; i++)
+    return LINE + x->table_bytes + x->thread_bytes + x->block_bytes;
+}
+
+/* Bytes for so many threads; -1 when they overflow. */
+static int64_t workspace_bytes(const Exec *x, int threads)
+{
+    int64_t helpers, sums, n = x->table_bytes,
+            parts[] = {x->work_bytes, x->parts_bytes, x->pack_bytes, x->packed_bytes,
+                       x->thread_bytes, x->block_bytes};
+    if (!mem_mul(helper_bytes(x), threads - 1, &helpers) ||
+        !mem_mul(x->slot_bytes, cpu_slots(threads) + 1, &sums))
+        return -1;
+    for (int i = 0; i < 6; i++)
         if (__builtin_add_overflow(n, parts[i], &n)) return -1;
+    if (__builtin_add_overflow(n, helpers, &n) || __builtin_add_overflow(n, sums, &n)) return -1;
     return n;
 }
 
 void cpu_open(Workspace *w, const qb_plan *p, char *at, int threads)
 {
     const Exec *x = p->exec;
-    *w = (Workspace){.threads = threads,
-                     .base = (char **)at,
-                     .memory = at,
-                     .stride = LINE + x->table_bytes + x->thread_bytes};
+    *w = (Workspace){
+        .threads = threads, .base = (char **)at, .memory = at, .stride = helper_bytes(x)};
     w->base[BASE_WORK] = at += x->table_bytes;
     w->base[BASE_PARTS] = at += x->work_bytes;
     w->pack = at += x->parts_bytes;
-    w->base[BASE_THREAD] = at += x->pack_bytes;
+    w->packed = at += x->pack_bytes;
+    w->sums = at += x->packed_bytes;
+    w->base[BASE_THREAD] = at += x->slot_bytes * (cpu_slots(threads) + 1);
     w->base[BASE_TILES] = x->tiles;
-    w->helpers = at + x->thread_bytes;
+    w->base[BASE_ROWS] = at += x->thread_bytes;
+    w->helpers = at + x->block_bytes;
     char **consts = w->base + BASE_ARRAYS + p->n_inputs + p->n_outputs;
     for (int i = 0; i < p->n_consts; i++) consts[i] = p->consts[i]->data;
 }
 
+int64_t cpu_bytes(const Exec *x) { return workspace_bytes(x, 1); }
+
 static Workspace *workspace_new(const qb_plan *p, const Exec *x, int threads, qb_error *err)
 {
-    int64_t one = cpu_bytes(x), helpers, total;
-    bool fits = one >= 0 &&
-                mem_mul(LINE + x->table_bytes + x->thread_bytes, threads - 1, &helpers) &&
-                !__builtin_add_overflow(one, helpers, &total);
+    int64_t bytes = workspace_bytes(x, threads);
     Workspace *w = mem_alloc(sizeof *w);
-    char *memory = fits && w ? mem_alloc((size_t)total) : NULL;
+    char *memory = bytes >= 0 && w ? mem_alloc((size_t)bytes) : NULL;
     if (!memory) {
-        error_memory(err, "the workspace of a plan", fits ? total : -1);
+        error_memory(err, "the workspace of a plan", bytes);
         mem_free(w);
         return NULL;
     }
@@ -145,18 +170,27 @@ typedef struct { /* a step on several threads */
     int64_t batch; /* of a product whose products run one after the other; else -1 */
 } Shared;
 
-/* The bases of a thread. Helpers get theirs, and their expanded rows, when they first come to a
-   step. */
+char **cpu_bases(const Exec *x, Workspace *w, int thread, bool *fresh)
+{
+    *fresh = false;
+    if (thread == 0) return w->base;
+    char *line = w->helpers + (thread - 1) * w->stride;
+    char **base = (char **)(line + LINE);
+    if (*(int64_t *)line == w->epoch) return base;
+    *(int64_t *)line = w->epoch;
+    memcpy(base, w->base, (size_t)x->n_base * sizeof *base);
+    base[BASE_THREAD] = line + LINE + x->table_bytes;
+    base[BASE_ROWS] = base[BASE_THREAD] + x->thread_bytes;
+    *fresh = true;
+    return base;
+}
+
+/* Rows that a region expands are there when a helper first comes to it. */
 static char **bases_of(const Shared *s, int thread)
 {
-    if (thread == 0) return s->w->base;
-    char *line = s->w->helpers + (thread - 1) * s->w->stride;
-    char **base = (char **)(line + LINE);
-    if (*(int64_t *)line == s->w->epoch) return base;
-    *(int64_t *)line = s->w->epoch;
-    memcpy(base, s->w->base, (size_t)s->x->n_base * sizeof *base);
-    base[BASE_THREAD] = line + LINE + s->x->table_bytes;
-    if (s->e->kind == STEP_REGION) vm_begin(&s->e->code, base);
+    bool fresh;
+    char **base = cpu_bases(s->x, s->w, thread, &fresh);
+    if (fresh && s->e->kind == STEP_REGION) vm_begin(&s->e->code, base);
     return base;
 }
 
@@ -219,11 +253,32 @@ bool cpu_step(const Exec *x, const Exe *e, Workspace *w, const Isa *isa, qb_erro
     return true;
 }
 
+/* ---- time ---- */
+int64_t cpu_clock(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+void cpu_spent(const Workspace *w, int64_t step, int64_t since)
+{
+    atomic_fetch_add_explicit(&w->ns[step], cpu_clock() - since, memory_order_relaxed);
+}
+
 bool cpu_steps(const qb_plan *p, Workspace *w, const Isa *isa, qb_error *err)
 {
     const Exec *x = p->exec;
-    for (const Exe *e = x->exes, *end = e + x->n; e < end; e++)
-        if (!cpu_step(x, e, w, isa, err)) return false;
+    for (int i = 0, sweep = 0; i < x->n; i++) {
+        int64_t start = w->ns ? cpu_clock() : 0;
+        if (sweep < x->n_sweeps && p->sweeps[sweep].first == i) {
+            blocks_run(&x->sweeps[sweep], x, p, isa, w);
+            i += p->sweeps[sweep++].n - 1;
+            continue;
+        }
+        if (!cpu_step(x, &x->exes[i], w, isa, err)) return false;
+        if (w->ns) cpu_spent(w, i, start);
+    }
     return true;
 }
 
@@ -238,10 +293,22 @@ static bool run_on(const qb_plan *p, Workspace *w, const void *const *in, void *
     return cpu_steps(p, w, isa_now(), err);
 }
 
+static bool time_run(qb_plan *p, const void *const *in, void *const *out, atomic_llong *ns,
+                     qb_error *err)
+{
+    Workspace *w = cpu_take(p, err);
+    if (!w) return false;
+    w->ns = ns;
+    bool ok = run_on(p, w, in, out, err);
+    w->ns = NULL;
+    cpu_give(p, w);
+    return ok;
+}
+
 static bool run(qb_plan *p, const void *const *in, void *const *out, qb_error *err)
 {
     const Exec *x = p->exec;
-    int64_t bytes = cpu_bytes(x);
+    int64_t bytes = workspace_bytes(x, 1);
     if (!x->parallel && bytes >= 0 && bytes <= STACK_BYTES) {
         _Alignas(64) char memory[STACK_BYTES];
         Workspace w;
@@ -275,5 +342,10 @@ static void drop(qb_plan *p)
     p->exec = NULL;
 }
 
-const Target cpu_target = {
-    .name = "cpu", .prepare = prepare, .run = run, .drop = drop, .room = room};
+const Target cpu_target = {.name = "cpu",
+                           .prepare = prepare,
+                           .run = run,
+                           .drop = drop,
+                           .room = room,
+                           .sweeps = true,
+                           .time = time_run};

@@ -15,10 +15,15 @@ typedef enum { FUSED_MUL_ADD, FUSED_MUL_SUB, FUSED_SUB_MUL, FUSED_COUNT } Fused;
 enum { /* kernels are numbered, and a program holds numbers, so it runs on any level */
     CAST_FIRST = OP_COUNT * QB_DTYPE_COUNT,
     FUSED_FIRST = CAST_FIRST + QB_DTYPE_COUNT * QB_DTYPE_COUNT,
-    KERNEL_COUNT = FUSED_FIRST + FUSED_COUNT * QB_DTYPE_COUNT
+    NATIVE_FIRST = FUSED_FIRST + FUSED_COUNT * QB_DTYPE_COUNT,
+    NATIVE_BEFORE = NATIVE_FIRST - 1,
+#define UNARY(name, ...) NATIVE_##name,
+#include "cpu/native.h"
+    KERNEL_COUNT
 };
 /* Rows, powi, where (by the dtype of its last two operands), stop_gradient (a copy). dtype: of the operands. */
 static inline int kernel_op(int op, int dtype) { return op * QB_DTYPE_COUNT + dtype; }
+int kernel_native(int op); /* the float32 kernel of a plan with precision "float32"; code.c */
 static inline int kernel_cast(int from, int to) { return CAST_FIRST + from * QB_DTYPE_COUNT + to; }
 static inline int kernel_fused(int fused, int dtype) { return FUSED_FIRST + fused * QB_DTYPE_COUNT + dtype; }
 
@@ -46,6 +51,8 @@ typedef struct {
     const Reducer (*reducers)[2];                /* [REDUCER_COUNT][QB_F32 or QB_F64] */
     void (*gemm)(const GemmJob *job, int64_t m0, int64_t m1);
     void (*pack)(const GemmJob *job);
+    void (*gemm_f32)(const GemmJob *job, int64_t m0, int64_t m1); /* of native jobs */
+    void (*pack_f32)(const GemmJob *job);
 } Isa;
 const Isa *isa_now(void);
 bool isa_set(const char *name, qb_error *err);   /* NULL: the best */
@@ -76,9 +83,9 @@ void tiles_free(TileSet *t);
 
 /* ---- code.c: a region compiled. No pointers: an operand is a base, an offset and a scale ---- */
 enum { TILE = 256 }; /* elements of a register; more of them leave the L1 cache, fewer pay for dispatch */
-/* base addresses of a run: registers of the thread, block results, workspace, constants as tiles, then the arrays:
-   inputs, outputs, constants of the plan */
-enum { BASE_THREAD, BASE_PARTS, BASE_WORK, BASE_TILES, BASE_ARRAYS };
+/* base addresses of a run: registers of the thread, block results, workspace, constants as tiles, in a sweep the rows of the thread's
+   block and the parts of its sums, then the arrays: inputs, outputs, constants of the plan, cursors of its sweeps */
+enum { BASE_THREAD, BASE_PARTS, BASE_WORK, BASE_TILES, BASE_ROWS, BASE_SUMS, BASE_ARRAYS };
 typedef struct { int32_t base, scale; int64_t offset; } Ref; /* element e is at base + offset + e * scale, in bytes */
 typedef struct {
     uint16_t kernel; /* a kernel number, INS_LOAD or INS_STORE */
@@ -93,7 +100,7 @@ typedef struct {
     Ref x, at;      /* operand; result at index 0 */
     Move move;      /* of the results */
     int64_t lanes;  /* of the thread: accumulators of a block, when leading dims are reduced */
-    int64_t parts;  /* block results [blocks][width], where an output has several blocks */
+    Ref parts;      /* block results [blocks][width], where an output has several blocks */
     bool direct;    /* a kernel may write the results where they go: float64, consecutive, no mean */
 } Fold;
 typedef enum { SHAPE_FLAT, SHAPE_ROWS, SHAPE_LONG_ROWS, SHAPE_PANELS } Shape; /* shape.c explains them */
@@ -109,6 +116,7 @@ typedef struct {
     int64_t rows;           /* of a small one: results of a reduction */
     int64_t units, chunk;   /* work in pieces that touch no common result, and how many a thread takes at a time */
     int64_t thread_bytes, parts_bytes;
+    bool partial;           /* the block results are the result: they are added elsewhere (blocks.c) */
 } Code;
 bool code_compile(Code *c, const qb_plan *p, const Region *r, TileSet *tiles, Arena *keep, qb_error *err);
 int32_t code_base(const qb_plan *p, int32_t slot, int64_t *offset); /* base of a slot; adds its place to *offset, in bytes */
@@ -118,12 +126,14 @@ typedef enum { AT_FLAT, AT_ONE, AT_ROW, AT_STRIDED } Form; /* consecutive; one e
 Form shape_form(const Region *r, const Access *at, int64_t *period); /* period: elements of the row */
 void shape_cut(Code *c, const Region *r);                            /* fills in shape, tile, w, height, units, ... */
 bool shape_repeats(const Code *c, int64_t period);                   /* may a row of this period be expanded once? */
+void shape_shorten(Code *c, const Region *r, int64_t rows);          /* c, compiled for r, runs on the first rows of dims[0] only */
 
 /* ---- vm.c: runs the units of a region ---- */
 void vm_begin(const Code *c, char *const *base);                                 /* once per thread */
 void vm_run(const Code *c, const Isa *isa, char *const *base, int64_t u0, int64_t u1);
 void vm_finish(const Code *c, const Isa *isa, char *const *base);                /* once, after all units */
 void vm_small(const Code *c, const Isa *isa, char *const *base);                 /* the three in one, for a small region */
+void vm_put(const Fold *f, char *const *base, double *x, int64_t first, int64_t n); /* results first .. first + n; x is overwritten */
 
 /* ---- product.c: matmul steps on gemm.c ---- */
 typedef enum { BATCH_SHARED, BATCH_SERIAL, BATCH_SPREAD } BatchForm; /* B for all; product by product; products over threads */
@@ -131,7 +141,7 @@ typedef struct { Ref a, c; int64_t rows, pieces; } Piece; /* of a part: rows a t
 typedef struct {
     const MatMul *m;
     BatchForm form;
-    bool packs;
+    bool packs, wide, native;         /* wide, native: GemmJob */
     int64_t batch, elem;
     Ref b;
     Piece *parts;
@@ -143,6 +153,8 @@ bool product_compile(ProductCode *o, const qb_plan *p, const MatMul *m, Arena *k
 void product_pack(const ProductCode *o, const Isa *isa, char *const *base, char *pack, int64_t i);
 void product_alone(const ProductCode *o, const Isa *isa, char *const *base, char *pack); /* all of it, here */
 void product_run(const ProductCode *o, const Isa *isa, char *const *base, char *pack, int64_t batch, int64_t task);
+/* All of it, here, in a sweep. packed: B is packed. C is shift bytes after its place; add: to what it holds. */
+void product_block(const ProductCode *o, const Isa *isa, char *const *base, char *pack, bool packed, int64_t shift, bool add);
 
 /* ---- call.c: one op on row-major arrays. gather.c, cumsum.c: kernels ---- */
 typedef struct CallCode CallCode;
@@ -185,26 +197,32 @@ struct Exe {
     uint8_t kind; /* a StepKind */
     union { Code code; ProductCode product; ControlCode control; CallCode call; };
 };
+typedef struct BlocksCode BlocksCode;
 struct Exec {
     Arena arena;
-    int n;
+    int n, n_sweeps;
     Exe *exes;
+    BlocksCode *sweeps;
     char *tiles;
     int64_t n_base;
     int64_t table_bytes, work_bytes, parts_bytes, pack_bytes, thread_bytes; /* multiples of 64 */
+    int64_t block_bytes, slot_bytes, packed_bytes; /* of sweeps: of a thread; of a block's parts; of what is packed before */
     bool parallel; /* some step has work for several threads */
     int n_bound;   /* calls of the bound program (bound.c); 0: none is made */
     _Atomic(Workspace *) spare;
 };
 struct Workspace {
     int threads;
-    int64_t epoch;  /* counts shared regions, so that a thread knows whether it has begun this one */
+    int64_t epoch;  /* counts shared steps, so that a thread knows whether it has begun this one */
     char **base;    /* of thread 0 */
     char *pack;     /* packed B of a product, working memory of a call */
+    char *packed;   /* of a sweep: each B that stays the same */
+    char *sums;     /* of a sweep: totals, then the parts of 2 blocks a thread */
     char *helpers;  /* of each thread from 1 on: a line with the epoch it has begun, its bases, its memory */
     int64_t stride; /* bytes of a helper */
     void *memory;
     Pulse *pulse;   /* of the run */
+    atomic_llong *ns; /* per step: time that it has taken; NULL: nobody asks */
 };
 void cpu_open(Workspace *w, const qb_plan *p, char *at, int threads); /* over memory that has room for it */
 Workspace *cpu_take(const qb_plan *p, qb_error *err);
@@ -212,6 +230,24 @@ void cpu_give(const qb_plan *p, Workspace *w);
 bool cpu_step(const Exec *x, const Exe *e, Workspace *w, const Isa *isa, qb_error *err);
 int64_t cpu_bytes(const Exec *x);               /* of the memory of a run on one thread; -1 when they overflow */
 bool cpu_steps(const qb_plan *p, Workspace *w, const Isa *isa, qb_error *err); /* inputs and outputs are in w->base */
+/* The bases of a thread. Helpers copy those of thread 0 when they first come to a step; then *fresh. */
+char **cpu_bases(const Exec *x, Workspace *w, int thread, bool *fresh);
+int64_t cpu_clock(void);                                             /* ns */
+void cpu_spent(const Workspace *w, int64_t step, int64_t since);     /* time since then goes to a step; where w->ns is not NULL */
+int cpu_slots(int threads); /* blocks of a sweep that may be on the way at once */
+
+/* ---- blocks.c: sweeps, block by block ---- */
+struct BlocksCode {
+    const Sweep *s;
+    const Exe *full;   /* the steps on a whole block */
+    Exe *last;         /* and on the last one; the same where that is whole */
+    int64_t blocks;
+    int64_t *packed;   /* per step: where its B is packed before the sweep; -1: it is not */
+    Fold *puts;        /* per sum: where the total goes */
+    int64_t parts_at, pack_at; /* in the memory of a thread, after the rows */
+};
+bool blocks_compile(BlocksCode *b, Exec *x, const qb_plan *p, const Sweep *s, qb_error *err);
+void blocks_run(const BlocksCode *b, const Exec *x, const qb_plan *p, const Isa *isa, Workspace *w);
 
 /* ---- gemm.c: compiled per ISA. C[m,n] = A[m,k] B[k,n], any strides of A and B, C row-major with row stride c_row ---- */
 /* float32 operands are widened when packed or read; results rounded once. C overlaps neither A nor B.
@@ -223,7 +259,10 @@ struct GemmJob {
     const void *b; int64_t b_row, b_col;
     void *c; int64_t c_row;
     uint8_t dtype;
-    double *packed;
+    bool wide;      /* c is float64 whatever the dtype: totals that are not rounded */
+    bool native;    /* dtype is F32; chains and totals are float32 */
+    bool add;       /* c holds the totals of earlier blocks of k, which are not rounded: the blocks here are added to them */
+    void *packed;   /* float64; float32 of a native job */
 };
 
 /* ---- gemm_plan.c: how to compute a product; reads sizes, strides and dtype, no pointers ---- */

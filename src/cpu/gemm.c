@@ -15,6 +15,9 @@
    float64 totals are kept in C between blocks of k; float32 ones on the stack, rounded once at the
    end.
 
+   gemm_f32.c compiles this text once more, for native float32: Real is float, nothing is widened or
+   rounded, and chains and totals are float32.
+
    A tile needs at least 8 accumulators to hide the latency of fma (4 cycles, 2 a cycle), so rows
    are cut in tiles of nearly equal height: 32 rows are 6 6 5 5 5 5, not 5 x 6 and a tile of 2.
 
@@ -32,6 +35,11 @@
 
 #define PASTE_(a, b) a##b
 #define PASTE(a, b) PASTE_(a, b)
+#ifdef NATIVE
+#define ENTRY(name) PASTE(name##_f32_, ISA)
+#else
+#define ENTRY(name) PASTE(name##_, ISA)
+#endif
 
 /* Rows and columns that are worked on together: chunks of 128 k of A and B stay in L2. What is
    copied is smaller. */
@@ -47,12 +55,14 @@ typedef struct {
     void *c;
     int64_t c_row, c_col;
     bool f32;
-    const double *packed; /* all panels, or NULL */
+    bool narrow;          /* C is float32 */
+    bool add;             /* C holds totals of earlier blocks of k */
+    const Real *packed; /* all panels, or NULL */
 } Product;
 
 /* Copies on the stack; NULL: read or kept in place. */
 typedef struct {
-    double *a, *panel, *totals;
+    Real *a, *panel, *totals;
 } Copies;
 
 static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -68,20 +78,20 @@ static int panel_of(int64_t n)
     return v < 2 * VECTORS - 1 ? (int)(v + 1) / 2 : VECTORS;
 }
 
-INLINE double scalar(bool f32, const void *p, int64_t at)
+INLINE Real scalar(bool f32, const void *p, int64_t at)
 {
-    return f32 ? ((const float *)p)[at] : ((const double *)p)[at];
+    return f32 ? ((const float *)p)[at] : ((const Real *)p)[at];
 }
 
 INLINE V load_any(bool f32, M m, const void *p, int64_t at)
 {
-    return f32 ? load_f32_m(m, (const float *)p + at) : load_m(m, (const double *)p + at);
+    return f32 ? load_f32_m(m, (const float *)p + at) : load_m(m, (const Real *)p + at);
 }
 
 /* Columns of one vector, w <= LANES of them, to out[k * step + j], zeros at the end: as they lie,
    or transposed in registers where B's columns are contiguous. */
 INLINE void pack_vector(const bool f32, const void *b, int64_t row, int64_t col, int64_t w,
-                        int64_t kc, double *out, int64_t step)
+                        int64_t kc, Real *out, int64_t step)
 {
     const M all = mask_of(LANES), m = mask_of(w);
     if (col == 1) {
@@ -91,7 +101,7 @@ INLINE void pack_vector(const bool f32, const void *b, int64_t row, int64_t col,
             V r[LANES];
             const bool whole = k + LANES <= kc;
             if (whole && !f32 && w == LANES) {
-                load_columns((const double *)b + k, col, r);
+                load_columns((const Real *)b + k, col, r);
             } else {
                 const M some = whole ? all : mask_of(kc - k);
 #pragma GCC unroll 8
@@ -113,7 +123,7 @@ INLINE void pack_vector(const bool f32, const void *b, int64_t row, int64_t col,
 }
 
 /* Rows k0 .. k0 + kc of the panel of nv vectors at column j0. */
-static void pack_panel(const Product *p, int64_t k0, int64_t kc, int64_t j0, int nv, double *out)
+static void pack_panel(const Product *p, int64_t k0, int64_t kc, int64_t j0, int nv, Real *out)
 {
     const int64_t row = p->b_row, col = p->b_col, at = k0 * row + j0 * col;
     for (int v = 0; v < nv; v++) {
@@ -122,14 +132,14 @@ static void pack_panel(const Product *p, int64_t k0, int64_t kc, int64_t j0, int
             pack_vector(true, (const float *)p->b + i, row, col, w, kc, out + v * LANES,
                         nv * LANES);
         else
-            pack_vector(false, (const double *)p->b + i, row, col, w, kc, out + v * LANES,
+            pack_vector(false, (const Real *)p->b + i, row, col, w, kc, out + v * LANES,
                         nv * LANES);
     }
 }
 
 /* `lines` lines of n numbers, in float64. The room of a line is a multiple of LANES. */
 INLINE void copy_lines(const bool f32, const void *p, int64_t stride, int64_t step, int64_t lines,
-                       int64_t n, double *out, int64_t room)
+                       int64_t n, Real *out, int64_t room)
 {
     for (int64_t i = 0; i < lines; i++, out += room) {
         int64_t j = 0, at = i * stride;
@@ -140,7 +150,7 @@ INLINE void copy_lines(const bool f32, const void *p, int64_t stride, int64_t st
 }
 
 /* mc rows and kc columns of A, in the order in which they lie; s gets the new strides. */
-static void copy_a(const Product *p, int64_t i0, int64_t mc, int64_t k0, int64_t kc, double *out,
+static void copy_a(const Product *p, int64_t i0, int64_t mc, int64_t k0, int64_t kc, Real *out,
                    Block *s)
 {
     const int64_t row = p->a_row, col = p->a_col, at = i0 * row + k0 * col;
@@ -153,7 +163,7 @@ static void copy_a(const Product *p, int64_t i0, int64_t mc, int64_t k0, int64_t
     if (p->f32)
         copy_lines(true, (const float *)p->a + at, stride, step, lines, n, out, room);
     else
-        copy_lines(false, (const double *)p->a + at, stride, step, lines, n, out, room);
+        copy_lines(false, (const Real *)p->a + at, stride, step, lines, n, out, room);
 }
 
 /* ---- the product on tiles ---- */
@@ -168,12 +178,12 @@ static int64_t chunk_end(int64_t n, int64_t j0, int64_t most)
 
 /* One block of k of a chunk; s has the strides of A and of the totals. */
 INLINE void run_block(const Product *p, Block *s, int64_t mc, int64_t k0, int64_t j0, int64_t j1,
-                      const double *a, double *c, float *out, double *panel)
+                      const Real *a, Real *c, float *out, Real *panel)
 {
     for (int64_t j = j0; j < j1;) {
         int nv = panel_of(p->n - j);
         int64_t width = min(j1 - j, nv * LANES);
-        const double *b = panel;
+        const Real *b = panel;
         s->b_row = nv * LANES;
         if (p->packed) {
             b = p->packed + j * p->k + k0 * s->b_row;
@@ -181,7 +191,7 @@ INLINE void run_block(const Product *p, Block *s, int64_t mc, int64_t k0, int64_
             pack_panel(p, k0, s->k, j, nv, panel);
         } else {
             s->b_row = p->b_row;
-            b = (const double *)p->b + k0 * p->b_row + j;
+            b = (const Real *)p->b + k0 * p->b_row + j;
         }
         s->last = mask_of(width - (nv - 1) * LANES);
         tile_rows(s, mc, nv, a, b, c + (j - j0), out + (j - j0));
@@ -189,17 +199,24 @@ INLINE void run_block(const Product *p, Block *s, int64_t mc, int64_t k0, int64_
     }
 }
 
-/* Totals of a chunk of a C that is not row-major. */
-static void scatter(const Product *p, const double *totals, int64_t i0, int64_t mc, int64_t j0,
+/* A C that is not row-major: the totals of a chunk, from there when there are some, and back. */
+static void gather(const Product *p, Real *totals, int64_t i0, int64_t mc, int64_t j0, int64_t j1)
+{
+    for (int64_t i = 0; i < mc; i++, totals += COPY_COLS)
+        for (int64_t j = j0; j < j1; j++)
+            totals[j - j0] = ((Real *)p->c)[(i0 + i) * p->c_row + j * p->c_col];
+}
+
+static void scatter(const Product *p, const Real *totals, int64_t i0, int64_t mc, int64_t j0,
                     int64_t j1)
 {
     for (int64_t i = 0; i < mc; i++, totals += COPY_COLS)
         for (int64_t j = j0, at; j < j1; j++) {
             at = (i0 + i) * p->c_row + j * p->c_col;
-            if (p->f32)
+            if (p->narrow)
                 ((float *)p->c)[at] = (float)totals[j - j0];
             else
-                ((double *)p->c)[at] = totals[j - j0];
+                ((Real *)p->c)[at] = totals[j - j0];
         }
 }
 
@@ -207,7 +224,7 @@ INLINE void run(const Product *p, const Copies *copy)
 {
     int64_t rows = copy->a || copy->totals ? COPY_ROWS : ROWS, pieces = (p->m + rows - 1) / rows;
     int64_t height = pieces ? (p->m + pieces - 1) / pieces : 0;
-    bool rounded = p->f32 && p->c_col == 1;
+    bool rounded = p->narrow && p->c_col == 1;
     Block s = {.a_row = p->a_row,
                .a_col = p->a_col,
                .c_row = copy->totals ? COPY_COLS : p->c_row,
@@ -216,17 +233,18 @@ INLINE void run(const Product *p, const Copies *copy)
         j1 = chunk_end(p->n, j0, copy->totals ? COPY_COLS : COLS);
         for (int64_t i0 = 0; i0 < p->m; i0 += height) {
             int64_t mc = min(p->m - i0, height), at = i0 * p->c_row + j0;
+            if (copy->totals && p->add) gather(p, copy->totals, i0, mc, j0, j1);
             for (int64_t k0 = 0; k0 == 0 || k0 < p->k; k0 += BLOCK) {
                 s.k = min(p->k - k0, BLOCK);
-                s.add = k0 > 0;
+                s.add = p->add || k0 > 0;
                 s.rounded = rounded && k0 + BLOCK >= p->k;
-                const double *a = copy->a;
+                const Real *a = copy->a;
                 if (a)
                     copy_a(p, i0, mc, k0, s.k, copy->a, &s);
                 else
-                    a = (const double *)p->a + i0 * p->a_row + k0 * p->a_col;
+                    a = (const Real *)p->a + i0 * p->a_row + k0 * p->a_col;
                 run_block(p, &s, mc, k0, j0, j1, a,
-                          copy->totals ? copy->totals : (double *)p->c + at, (float *)p->c + at,
+                          copy->totals ? copy->totals : (Real *)p->c + at, (float *)p->c + at,
                           copy->panel);
             }
             if (copy->totals && !rounded) scatter(p, copy->totals, i0, mc, j0, j1);
@@ -238,7 +256,7 @@ static void run_in_place(const Product *p) { run(p, &(Copies){0}); }
 
 static void run_on_copies(const Product *p, bool a, bool b, bool c)
 {
-    double wide[COPY_ROWS * BLOCK], panel[BLOCK * WIDEST], totals[COPY_ROWS * COPY_COLS];
+    Real wide[COPY_ROWS * BLOCK], panel[BLOCK * WIDEST], totals[COPY_ROWS * COPY_COLS];
     run(p, &(Copies){a ? wide : NULL, b ? panel : NULL, c ? totals : NULL});
 }
 
@@ -248,12 +266,14 @@ static void run_on_copies(const Product *p, bool a, bool b, bool c)
    or columns 1 KB apart, of which it reads one per k. A copy pays when enough columns read it. */
 static bool far_apart(const Product *p)
 {
-    return (p->a_row == 1 ? p->a_col >= 128 : p->a_row >= 512) && p->n >= 128 && p->m >= 8;
+    const int64_t lines = (p->a_row == 1 ? p->a_col * 4 : p->a_row) * (int64_t)sizeof(Real);
+    return lines >= 4096 && p->n >= 128 && p->m >= 8;
 }
 
-void PASTE(gemm_rows_, ISA)(const GemmJob *g, int64_t m0, int64_t m1)
+void ENTRY(gemm_rows)(const GemmJob *g, int64_t m0, int64_t m1)
 {
-    const int64_t size = g->dtype == QB_F32 ? 4 : 8;
+    const bool f32 = sizeof(Real) == 8 && g->dtype == QB_F32, narrow = f32 && !g->wide;
+    const int64_t size = f32 ? 4 : sizeof(Real);
     Product p = {m1 - m0,
                  g->n,
                  g->k,
@@ -263,31 +283,33 @@ void PASTE(gemm_rows_, ISA)(const GemmJob *g, int64_t m0, int64_t m1)
                  g->b,
                  g->b_row,
                  g->b_col,
-                 (char *)g->c + m0 * g->c_row * size,
+                 (char *)g->c + m0 * g->c_row * (narrow ? 4 : (int64_t)sizeof(Real)),
                  g->c_row,
                  1,
-                 g->dtype == QB_F32,
+                 f32,
+                 narrow,
+                 g->add,
                  g->packed};
     if (!p.packed && gemm_plan_swapped(g))
-        p = (Product){p.n,     p.m,     p.k, p.b, p.b_col, p.b_row, p.a,
-                      p.a_col, p.a_row, p.c, 1,   p.c_row, p.f32,   NULL};
+        p = (Product){p.n, p.m, p.k,     p.b,   p.b_col,  p.b_row, p.a, p.a_col, p.a_row,
+                      p.c, 1,   p.c_row, p.f32, p.narrow, p.add,   NULL};
     bool a = p.f32 || far_apart(&p), b = !p.packed && (p.f32 || p.b_col != 1);
-    bool c = p.c_col != 1 || (p.f32 && p.k > BLOCK);
+    bool c = p.c_col != 1 || (narrow && p.k > BLOCK);
     if (a || b || c)
         run_on_copies(&p, a, b, c);
     else
         run_in_place(&p);
 }
 
-void PASTE(gemm_pack_, ISA)(const GemmJob *g)
+void ENTRY(gemm_pack)(const GemmJob *g)
 {
     Product p = {.n = g->n,
                  .k = g->k,
                  .b = g->b,
                  .b_row = g->b_row,
                  .b_col = g->b_col,
-                 .f32 = g->dtype == QB_F32};
-    double *out = g->packed;
+                 .f32 = sizeof(Real) == 8 && g->dtype == QB_F32};
+    Real *out = g->packed;
     for (int64_t j = 0; j < p.n;) {
         int nv = panel_of(p.n - j);
         pack_panel(&p, 0, p.k, j, nv, out);

@@ -2,11 +2,13 @@
    not, in what pieces. No choice here changes a bit of the result. */
 #include "cpu/cpu.h"
 
+static bool widens(const GemmJob *g) { return g->dtype == QB_F32 && !g->native; }
+
 /* Half cycles per k, measured on AVX-512: a copy of the right operand takes 1.6 an element where it
    is transposed into panels, 0.6 where it is only widened. */
 static double copying(const GemmJob *g, bool by_rows)
 {
-    return !by_rows ? 1.6 : g->dtype == QB_F32 ? 0.6 : 0;
+    return !by_rows ? 1.6 : widens(g) ? 0.6 : 0;
 }
 
 /* B^T A^T in place of A B? A B takes m * n/8 vector fma, but a broadcast of A for each of its rows,
@@ -15,8 +17,10 @@ static double copying(const GemmJob *g, bool by_rows)
 bool gemm_plan_swapped(const GemmJob *g)
 {
     double m = (double)g->m, n = (double)g->n, k = (double)g->k; /* any size, no overflow */
-    double down = (double)((g->m + 7) / 8), across = (double)((g->n + 7) / 8);
-    double widen = g->dtype == QB_F32 ? 1.25 : 0,
+    int64_t lanes = g->native ? 16 : 8;
+    double down = (double)((g->m + lanes - 1) / lanes);
+    double across = (double)((g->n + lanes - 1) / lanes);
+    double widen = widens(g) ? 1.25 : 0,
            stores = n == 1 && g->c_row == 1 ? 0 : 8 * m * n / k;
     double as_is = m * ((across > 1.75 ? across : 1.75) + widen) + n * copying(g, g->b_col == 1);
     double swapped =
@@ -29,20 +33,21 @@ bool gemm_plan_swapped(const GemmJob *g)
    lies. */
 int64_t gemm_plan_bytes(const GemmJob *g)
 {
-    bool ready = g->b_col == 1 && g->dtype == QB_F64;
+    bool ready = g->b_col == 1 && !widens(g);
     if (gemm_plan_swapped(g) || g->m < 8 || (ready && g->n <= 32)) return 0;
     if (g->m < 256 && (g->k > 1024 || (ready && g->k > 512))) return 0;
     if (ready && (g->m < 128 || (double)g->n * (double)g->k <= 8192)) return 0;
     int64_t bytes;
-    return mem_mul((g->n + 7) / 8 * 64, g->k, &bytes) ? bytes : -1;
+    int64_t lanes = g->native ? 16 : 8; /* 64 bytes */
+    return mem_mul((g->n + lanes - 1) / lanes * 64, g->k, &bytes) ? bytes : -1;
 }
 
 /* Tiles have up to 12 rows; of a transposed product rows are lanes. Where gemm_rows copies B for
    itself, every piece pays for a copy: then few pieces. */
 int64_t gemm_plan_grain(const GemmJob *g)
 {
-    if (gemm_plan_swapped(g)) return 64;
-    bool copies = (g->b_col != 1 || g->dtype == QB_F32) && gemm_plan_bytes(g) == 0;
+    if (gemm_plan_swapped(g)) return 64; /* rows are lanes */
+    bool copies = (g->b_col != 1 || widens(g)) && gemm_plan_bytes(g) == 0;
     int64_t half = (g->m / 2 + 11) / 12 * 12;
     return !copies || half < 12 ? 12 : half < 96 ? half : 96;
 }

@@ -12,11 +12,12 @@ typedef struct {
 
 /* The chains over k of A[mr, k] B[k, nv vectors], and where they go. Inlined with constant mr and
    nv, so that acc is a set of registers. */
-INLINE void tile(const int mr, const int nv, const Block *s, const double *a, const double *b,
-                 double *c, float *out)
+INLINE void tile(const int mr, const int nv, const Block *s, const Real *a, const Real *b,
+                 Real *c, float *out)
 {
     V acc[12][4];
-    const int64_t a_row = s->a_row * 8, a_col = s->a_col * 8, b_row = s->b_row; /* of A in bytes */
+    const int64_t a_row = s->a_row * (int64_t)sizeof *a, a_col = s->a_col * (int64_t)sizeof *a; /* bytes */
+    const int64_t b_row = s->b_row;
     const M last = s->last;
     /* One pointer for three rows. gcc would keep an offset for each row, more than there are
        registers; the empty assembler text hides from it that the pointers are related. */
@@ -37,7 +38,7 @@ INLINE void tile(const int mr, const int nv, const Block *s, const double *a, co
             x[j] = j == nv - 1 ? load_m(last, b + j * LANES) : load(b + j * LANES);
 #pragma GCC unroll 12
         for (int i = 0; i < mr; i++) {
-            V y = splat(*(const double *)(const void *)(p[i / 3] + i % 3 * a_row));
+            V y = splat(*(const Real *)(const void *)(p[i / 3] + i % 3 * a_row));
 #pragma GCC unroll 4
             for (int j = 0; j < nv; j++) acc[i][j] = fma_v(y, x[j], acc[i][j]);
         }
@@ -67,9 +68,9 @@ INLINE void tile(const int mr, const int nv, const Block *s, const double *a, co
             store_m(c + i * s->c_row + j * LANES, j == nv - 1 ? last : mask_of(LANES), acc[i][j]);
 }
 
-typedef void TileFn(const Block *s, const double *a, const double *b, double *c, float *out);
+typedef void TileFn(const Block *s, const Real *a, const Real *b, Real *c, float *out);
 #define TILE(MR, NV)                                                                          \
-    static void tile_##MR##x##NV(const Block *s, const double *a, const double *b, double *c, \
+    static void tile_##MR##x##NV(const Block *s, const Real *a, const Real *b, Real *c, \
                                  float *out)                                                  \
     {                                                                                         \
         tile(MR, NV, s, a, b, c, out);                                                        \
@@ -108,8 +109,8 @@ static TileFn *const tiles[][13] = {{NULL}, {ROW_12(1)}, {ROW_12(2)}, {ROW_8(3)}
 #undef ROW_12
 
 /* All rows of one panel, in tiles of nearly equal height. */
-static void tile_rows(const Block *s, int64_t m, int nv, const double *a, const double *b,
-                      double *c, float *out)
+static void tile_rows(const Block *s, int64_t m, int nv, const Real *a, const Real *b,
+                      Real *c, float *out)
 {
     for (int64_t left = m, h; left > 0; left -= h) {
         int64_t count = (left + tallest[nv] - 1) / tallest[nv];

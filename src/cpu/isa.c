@@ -9,8 +9,15 @@
     extern const Reducer reducers_##level[REDUCER_COUNT][2];                                      \
     extern void gemm_rows_##level(const GemmJob *job, int64_t m0, int64_t m1);                    \
     extern void gemm_pack_##level(const GemmJob *job);                                            \
-    static const Isa isa_##level = {#level, kernels_##level, reducers_##level, gemm_rows_##level, \
-                                    gemm_pack_##level};
+    extern void gemm_rows_f32_##level(const GemmJob *job, int64_t m0, int64_t m1);                \
+    extern void gemm_pack_f32_##level(const GemmJob *job);                                        \
+    static const Isa isa_##level = {#level,                                                       \
+                                    kernels_##level,                                              \
+                                    reducers_##level,                                             \
+                                    gemm_rows_##level,                                            \
+                                    gemm_pack_##level,                                            \
+                                    gemm_rows_f32_##level,                                        \
+                                    gemm_pack_f32_##level};
 
 #if defined(__x86_64__)
 LEVEL(v4)

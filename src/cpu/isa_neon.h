@@ -7,7 +7,40 @@
 #include <stdint.h>
 
 #define INLINE static inline __attribute__((always_inline))
+#ifdef NATIVE
+enum { LANES = 4, REGISTERS = 32 };
+typedef float Real;
+typedef float32x4_t V;
+typedef int64_t M;
+
+INLINE M mask_of(int64_t n) { return n; }
+INLINE V load(const float *p) { return vld1q_f32(p); }
+INLINE V load_m(M m, const float *p)
+{
+    if (m >= LANES) return vld1q_f32(p);
+    V v = vdupq_n_f32(0);
+    if (m > 0) v = vld1q_lane_f32(p, v, 0);
+    if (m > 1) v = vld1q_lane_f32(p + 1, v, 1);
+    if (m > 2) v = vld1q_lane_f32(p + 2, v, 2);
+    return v;
+}
+INLINE void store(float *p, V v) { vst1q_f32(p, v); }
+INLINE void store_m(float *p, M m, V v)
+{
+    if (m >= LANES) {
+        vst1q_f32(p, v);
+        return;
+    }
+    if (m > 0) vst1q_lane_f32(p, v, 0);
+    if (m > 1) vst1q_lane_f32(p + 1, v, 1);
+    if (m > 2) vst1q_lane_f32(p + 2, v, 2);
+}
+INLINE V splat(float x) { return vdupq_n_f32(x); }
+INLINE V fma_v(V a, V b, V c) { return vfmaq_f32(c, a, b); }
+#include "cpu/isa_native.h"
+#else
 enum { LANES = 2, REGISTERS = 32 };
+typedef double Real;
 typedef float64x2_t V;
 typedef int64_t M;
 
@@ -57,5 +90,6 @@ INLINE void load_columns(const double *p, int64_t row, V r[LANES])
     for (int i = 0; i < LANES; i++) r[i] = load(p + i * row);
     transpose(r);
 }
+#endif
 
 #endif

@@ -6,7 +6,27 @@
 #include <stdint.h>
 
 #define INLINE static inline __attribute__((always_inline))
+#ifdef NATIVE
+enum { LANES = 8, REGISTERS = 16 };
+typedef float Real;
+typedef __m256 V;
+typedef __m256i M;
+
+INLINE M mask_of(int64_t n)
+{
+    int few = n < LANES ? (int)n : LANES;
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(few), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+INLINE V load(const float *p) { return _mm256_loadu_ps(p); }
+INLINE V load_m(M m, const float *p) { return _mm256_maskload_ps(p, m); }
+INLINE void store(float *p, V v) { _mm256_storeu_ps(p, v); }
+INLINE void store_m(float *p, M m, V v) { _mm256_maskstore_ps(p, m, v); }
+INLINE V splat(float x) { return _mm256_set1_ps(x); }
+INLINE V fma_v(V a, V b, V c) { return _mm256_fmadd_ps(a, b, c); }
+#include "cpu/isa_native.h"
+#else
 enum { LANES = 4, REGISTERS = 16 };
+typedef double Real;
 typedef __m256d V;
 typedef __m256i M;
 
@@ -59,5 +79,6 @@ INLINE void load_columns(const double *p, int64_t row, V r[LANES])
         r[h + 1] = _mm256_unpackhi_pd(s[0], s[1]);
     }
 }
+#endif
 
 #endif

@@ -1,5 +1,5 @@
-/* isa_v4.h: what C lacks on vectors of double, for x86-64-v4 (AVX-512). isa_v3.h and isa_neon.h say
-   the same for theirs.
+/* isa_v4.h: what C lacks on vectors of double, for x86-64-v4 (AVX-512), or with NATIVE on vectors of
+   float. isa_v3.h and isa_neon.h say the same for theirs.
 
    A mask selects the first elements; a masked load gives zero elsewhere and touches nothing there. */
 #ifndef CPU_ISA_H
@@ -9,7 +9,23 @@
 #include <stdint.h>
 
 #define INLINE static inline __attribute__((always_inline))
+#ifdef NATIVE
+enum { LANES = 16, REGISTERS = 32 };
+typedef float Real;
+typedef __m512 V;
+typedef __mmask16 M;
+
+INLINE M mask_of(int64_t n) { return n >= LANES ? 0xffff : (M)((1u << n) - 1); }
+INLINE V load(const float *p) { return _mm512_loadu_ps(p); }
+INLINE V load_m(M m, const float *p) { return _mm512_maskz_loadu_ps(m, p); }
+INLINE void store(float *p, V v) { _mm512_storeu_ps(p, v); }
+INLINE void store_m(float *p, M m, V v) { _mm512_mask_storeu_ps(p, m, v); }
+INLINE V splat(float x) { return _mm512_set1_ps(x); }
+INLINE V fma_v(V a, V b, V c) { return _mm512_fmadd_ps(a, b, c); }
+#include "cpu/isa_native.h"
+#else
 enum { LANES = 8, REGISTERS = 32 };
+typedef double Real;
 typedef __m512d V;
 typedef __mmask8 M;
 
@@ -68,5 +84,6 @@ INLINE void load_columns(const double *p, int64_t row, V r[LANES])
         r[h + 3] = _mm512_permutex2var_pd(b, high, d);
     }
 }
+#endif
 
 #endif

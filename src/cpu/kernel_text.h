@@ -2,6 +2,7 @@
        T            element type of the operands      NAME(f)   f with the dtype's suffix
        FOR_F/B/A    their argument where the dtype is in that operand class, else nothing
        FLOATING     1 for float and double
+       NATIVE_ROWS  in place of ops.h the rows of native.h, and nothing else
    A row becomes three functions of one element (value, rare, slow) and a kernel that maps them over arrays. The maps are
    ordinary functions whose function arguments are constants: the compiler inlines them and makes one vector loop a row. */
 
@@ -81,9 +82,15 @@ INLINE void NAME(map_rare)(T *o, const T *a, const T *b, int64_t n, NAME(Value) 
 /* The second operand of a unary row is the first again; nothing reads it. */
 #define UNARY(name, in, out, value, rare, slow, d, mlx, ulp, doc) FOR_##in(KERNEL_##out(name, x, value, rare, slow, ulp))
 #define BINARY(name, in, out, value, rare, slow, dx, dy, mlx, ulp, doc) FOR_##in(KERNEL_##out(name, y, value, rare, slow, ulp))
+#ifdef NATIVE_ROWS
+#include "cpu/native.h"
+#else
 #include "ops.h"
+#endif
 #undef KERNEL_same
 #undef KERNEL_bool
+
+#ifndef NATIVE_ROWS
 
 /* ---- where, copies, powers and superinstructions ---- */
 static void NAME(where)(void *o, const void *mask, const void *a, const void *b, int64_t i, int64_t n)
@@ -151,5 +158,6 @@ FUSED(mul_add, a[k] * b[k] + c[k])
 FUSED(mul_sub, a[k] * b[k] - c[k])
 FUSED(sub_mul, c[k] - a[k] * b[k])
 #undef FUSED
+#endif
 #endif
 #undef UNUSED

@@ -4,10 +4,10 @@
    The loops are scalar C over the texts of ops.h, scalar.h and vmath.h; the compiler vectorises
    them, and a written q_fma becomes a vector fma. One operation sequence, so every level gives
    the same bits. A float32 function is the float64 one, rounded; + - * / and sqrt are native,
-   which is the same. */
+   which is the same. Plans with precision "float32" use the functions of native.h. */
 #include "cpu/cpu.h"
 #include "scalar.h"
-#include "vmath.h"
+#include "vmathf.h"
 
 typedef unsigned char Bool;
 enum { GROUP = 8 };
@@ -27,6 +27,11 @@ enum { GROUP = 8 };
 #define T float
 #define NAME(f) f##_f32
 #include "cpu/kernel_text.h"
+#undef NAME
+#define NAME(f) f##_native
+#define NATIVE_ROWS
+#include "cpu/kernel_text.h"
+#undef NATIVE_ROWS
 #undef T
 #undef NAME
 #undef FOR_F
@@ -93,5 +98,7 @@ KernelFn *const PASTE(kernels, ISA)[KERNEL_COUNT] = {
     FUSED_ROW(FUSED_MUL_ADD, mul_add),
     FUSED_ROW(FUSED_MUL_SUB, mul_sub),
     FUSED_ROW(FUSED_SUB_MUL, sub_mul),
+#define UNARY(name, ...) [NATIVE_##name] = name##_native,
+#include "cpu/native.h"
 };
 /* clang-format on */

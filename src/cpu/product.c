@@ -16,7 +16,7 @@ static Ref ref_matrix(const qb_plan *p, const Mat *m, int64_t elem)
     return (Ref){base, 0, offset};
 }
 
-static void job_sizes(GemmJob *g, const MatMul *m, const MatPart *part)
+static void job_sizes(GemmJob *g, const MatMul *m, const MatPart *part, bool native)
 {
     *g = (GemmJob){.m = part->m,
                    .n = m->n,
@@ -26,7 +26,8 @@ static void job_sizes(GemmJob *g, const MatMul *m, const MatPart *part)
                    .b_row = m->b.row,
                    .b_col = m->b.col,
                    .c_row = part->c.row,
-                   .dtype = m->dtype};
+                   .dtype = m->dtype,
+                   .native = native};
 }
 
 /* Is B the same in every product? */
@@ -40,10 +41,11 @@ static bool same_b(const MatMul *m)
 /* Products or rows a task: about PIECE_NS of work. */
 static int64_t per_task(double ns) { return ns >= PIECE_NS ? 1 : (int64_t)(PIECE_NS / ns) + 1; }
 
-/* ns of one row of the result: 60 flops a ns, or where there are few columns the reading of A. */
-static double row_cost(const MatMul *m)
+/* ns of one row of the result: 60 flops a ns, twice that in native float32, or where there are few
+   columns the reading of A. */
+static double row_cost(const MatMul *m, bool native)
 {
-    double flops = 2.0 * (double)m->n / 60;
+    double flops = 2.0 * (double)m->n / (native ? 120 : 60);
     return (double)m->k * (flops < 0.2 ? 0.2 : flops);
 }
 
@@ -53,12 +55,14 @@ bool product_compile(ProductCode *o, const qb_plan *p, const MatMul *m, Arena *k
     *o = (ProductCode){.m = m, .batch = 1, .elem = elem, .b = ref_matrix(p, &m->b, elem)};
     o->parts = arena_alloc(keep, (size_t)m->n_parts * sizeof *o->parts);
     if (!o->parts) return error_memory(err, "a compiled product", -1), false;
+    o->native = p->native && m->dtype == QB_F32;
+    o->wide = p->slots[m->parts[0].c.slot].dtype != m->dtype;
     for (int d = 0; d < m->rank; d++) o->batch *= m->dims[d];
     for (int i = 0; i < m->n_parts; i++) rows += m->parts[i].m;
-    double row_ns = row_cost(m), one_ns = row_ns * (double)rows;
+    double row_ns = row_cost(m, o->native), one_ns = row_ns * (double)rows;
     o->form = same_b(m) ? BATCH_SHARED : one_ns >= LARGE_NS ? BATCH_SERIAL : BATCH_SPREAD;
     GemmJob g;
-    job_sizes(&g, m, &m->parts[0]);
+    job_sizes(&g, m, &m->parts[0], o->native);
     g.m = o->form == BATCH_SHARED ? rows * o->batch : rows;
     int64_t packed = gemm_plan_bytes(&g);
     if (packed < 0) return error_memory(err, "a packed matrix", -1), false;
@@ -66,7 +70,7 @@ bool product_compile(ProductCode *o, const qb_plan *p, const MatMul *m, Arena *k
     o->pack_bytes = packed;
     for (int i = 0; i < m->n_parts; i++) {
         const MatPart *part = &m->parts[i];
-        job_sizes(&g, m, part);
+        job_sizes(&g, m, part, o->native);
         int64_t grain = gemm_plan_grain(&g), step = (per_task(row_ns) + grain - 1) / grain * grain;
         o->parts[i] = (Piece){ref_matrix(p, &part->a, elem), ref_matrix(p, &part->c, elem), step,
                               (part->m + step - 1) / step};
@@ -101,11 +105,12 @@ static void open_job(GemmJob *g, const ProductCode *o, char *const *base, char *
 {
     const MatMul *m = o->m;
     const Piece *s = &o->parts[part];
-    job_sizes(g, m, &m->parts[part]);
+    job_sizes(g, m, &m->parts[part], o->native);
     g->a = at(o, base, &s->a, m->parts[part].a.batch, i);
     g->b = at(o, base, &o->b, m->b.batch, i);
     g->c = at(o, base, &s->c, m->parts[part].c.batch, i);
-    g->packed = o->packs ? (double *)pack : NULL;
+    g->wide = o->wide;
+    g->packed = o->packs ? pack : NULL;
 }
 
 void product_pack(const ProductCode *o, const Isa *isa, char *const *base, char *pack, int64_t i)
@@ -113,7 +118,7 @@ void product_pack(const ProductCode *o, const Isa *isa, char *const *base, char 
     if (!o->packs) return;
     GemmJob g;
     open_job(&g, o, base, pack, 0, i);
-    isa->pack(&g);
+    (o->native ? isa->pack_f32 : isa->pack)(&g);
 }
 
 /* All parts of product i. */
@@ -122,7 +127,7 @@ static void run_one(const ProductCode *o, const Isa *isa, char *const *base, cha
     for (int64_t part = 0; part < o->m->n_parts; part++) {
         GemmJob g;
         open_job(&g, o, base, pack, part, i);
-        isa->gemm(&g, 0, g.m);
+        (o->native ? isa->gemm_f32 : isa->gemm)(&g, 0, g.m);
     }
 }
 
@@ -131,6 +136,21 @@ void product_alone(const ProductCode *o, const Isa *isa, char *const *base, char
     for (int64_t i = 0; i < o->batch; i++) {
         if (i == 0 || o->form != BATCH_SHARED) product_pack(o, isa, base, pack, i);
         run_one(o, isa, base, pack, i);
+    }
+}
+
+void product_block(const ProductCode *o, const Isa *isa, char *const *base, char *pack, bool packed,
+                   int64_t shift, bool add)
+{
+    for (int64_t i = 0; i < o->batch; i++) {
+        if (!packed && (i == 0 || o->form != BATCH_SHARED)) product_pack(o, isa, base, pack, i);
+        for (int64_t part = 0; part < o->m->n_parts; part++) {
+            GemmJob g;
+            open_job(&g, o, base, pack, part, i);
+            g.c = (char *)g.c + shift;
+            g.add = add;
+            (o->native ? isa->gemm_f32 : isa->gemm)(&g, 0, g.m);
+        }
     }
 }
 
@@ -152,5 +172,5 @@ void product_run(const ProductCode *o, const Isa *isa, char *const *base, char *
     GemmJob g;
     open_job(&g, o, base, pack, part, i);
     int64_t m0 = piece * o->parts[part].rows, m1 = m0 + o->parts[part].rows;
-    isa->gemm(&g, m0, m1 < g.m ? m1 : g.m);
+    (o->native ? isa->gemm_f32 : isa->gemm)(&g, m0, m1 < g.m ? m1 : g.m);
 }

@@ -42,21 +42,42 @@ static int64_t longest_row(const Region *r)
     return longest;
 }
 
-/* A tile is a multiple of `row` elements where one fits. Rows nest (each is a product of
-   trailing dims), so the longest is a multiple of the others. */
+/* The iteration space as a matrix, and what is reduced of it. */
+static void measure(Code *c, const Region *r)
+{
+    bool leading = r->form == REDUCE_LEADING;
+    c->size = c->w = r->size;
+    c->height = c->width = c->blocks = 1;
+    if (r->form == REDUCE_NONE) return;
+    c->w = tail_size(r, r->split);
+    c->height = c->size / c->w;
+    c->width = leading ? c->w : c->height;
+    c->blocks = ((leading ? c->height : c->w) + BLOCK - 1) / BLOCK;
+}
+
+static void count_units(Code *c)
+{
+    c->per_row = 1;
+    if (c->shape == SHAPE_LONG_ROWS || c->shape == SHAPE_PANELS)
+        c->per_row = (c->w + c->tile - 1) / c->tile;
+    switch (c->shape) {
+    case SHAPE_FLAT: c->units = (c->size + c->tile - 1) / c->tile; break;
+    case SHAPE_ROWS: c->units = c->blocks; break;
+    case SHAPE_LONG_ROWS: c->units = c->height * c->per_row; break;
+    case SHAPE_PANELS: c->units = c->blocks * c->per_row; break;
+    }
+}
+
+/* A tile is a multiple of `row` elements where one fits. Rows nest (each is a product of trailing
+   dims), so the longest is a multiple of the others. */
 void shape_cut(Code *c, const Region *r)
 {
     int64_t row = longest_row(r), last = r->rank ? r->dims[r->rank - 1] : 1;
-    c->size = c->w = r->size;
-    c->height = c->per_row = c->width = c->blocks = 1;
+    measure(c, r);
     c->shape = SHAPE_FLAT;
     if (r->form == REDUCE_NONE) {
         if (r->rank > 1 && last <= TILE / 2 && last > row) row = last;
     } else {
-        c->w = tail_size(r, r->split);
-        c->height = c->size / c->w;
-        c->width = r->form == REDUCE_LEADING ? c->w : c->height;
-        c->blocks = ((r->form == REDUCE_LEADING ? c->height : c->w) + BLOCK - 1) / BLOCK;
         bool fits = c->w <= TILE;
         if (r->form == REDUCE_TRAILING)
             c->shape = fits ? SHAPE_FLAT : SHAPE_LONG_ROWS;
@@ -67,18 +88,18 @@ void shape_cut(Code *c, const Region *r)
     }
     c->tile = c->shape == SHAPE_LONG_ROWS ? TILE : TILE / row * row;
     if (c->tile > c->size) c->tile = c->size;
-    switch (c->shape) {
-    case SHAPE_FLAT: c->units = (c->size + c->tile - 1) / c->tile; break;
-    case SHAPE_ROWS: c->units = c->blocks; break;
-    case SHAPE_LONG_ROWS:
-        c->per_row = (c->w + c->tile - 1) / c->tile;
-        c->units = c->height * c->per_row;
-        break;
-    case SHAPE_PANELS:
-        c->per_row = (c->w + c->tile - 1) / c->tile;
-        c->units = c->blocks * c->per_row;
-        break;
-    }
+    count_units(c);
+}
+
+/* The tiles stay as they are. */
+void shape_shorten(Code *c, const Region *r, int64_t rows)
+{
+    Region few = *r;
+    few.size = r->size / r->dims[0] * rows;
+    few.dims[0] = rows;
+    measure(c, &few);
+    count_units(c);
+    c->rows = c->size / c->w;
 }
 
 /* May a row of this period be expanded once? Every tile must start where the row starts. */

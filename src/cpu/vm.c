@@ -35,7 +35,7 @@ static double step_of(int kind, double a, double b)
 }
 
 /* Results first .. first + n of a reduction, from totals in float64, which are overwritten. */
-static void put(const Fold *f, char *const *base, double *x, int64_t first, int64_t n)
+void vm_put(const Fold *f, char *const *base, double *x, int64_t first, int64_t n)
 {
     char *o = address(base, &f->at, 0);
     if (f->count)
@@ -57,7 +57,7 @@ static void put(const Fold *f, char *const *base, double *x, int64_t first, int6
 
 static double *parts_of(const Fold *f, char *const *base)
 {
-    return (double *)(base[BASE_PARTS] + f->parts);
+    return (double *)address(base, &f->parts, 0);
 }
 static double *lanes_of(const Fold *f, char *const *base)
 {
@@ -78,6 +78,10 @@ static void fold_rows(const Code *c, const Isa *isa, char *const *base, int64_t 
         const Reducer *r = reducer_of(isa, f);
         const char *x = address(base, &f->x, e);
         double out[TILE];
+        if (c->partial) {
+            r->blocks(parts_of(f, base), x, c->w);
+            continue;
+        }
         if (c->blocks == 1) {
             r->rows(out, x, rows, c->w);
         } else {
@@ -87,7 +91,7 @@ static void fold_rows(const Code *c, const Isa *isa, char *const *base, int64_t 
                 out[k] = step_of(f->kind, two[0], two[1]);
             }
         }
-        put(f, base, out, first, rows);
+        vm_put(f, base, out, first, rows);
     }
 }
 
@@ -142,9 +146,10 @@ static void close_lanes(const Code *c, const Isa *isa, char *const *base, int64_
 {
     for (int i = 0; i < c->n_folds; i++) {
         const Fold *f = &c->folds[i];
-        double out[TILE], *to = c->blocks == 1 ? out : parts_of(f, base) + b * c->width + j;
+        bool parts = c->partial || c->blocks > 1;
+        double out[TILE], *to = parts ? parts_of(f, base) + b * c->width + j : out;
         reducer_of(isa, f)->tree(to, lanes_of(f, base), columns);
-        if (c->blocks == 1) put(f, base, out, j, columns);
+        if (!parts) vm_put(f, base, out, j, columns);
     }
 }
 
@@ -199,7 +204,7 @@ void vm_small(const Code *c, const Isa *isa, char *const *base)
             r->rows((double *)address(base, &f->at, 0), x, c->rows, c->w);
         } else {
             r->rows(out, x, c->rows, c->w);
-            put(f, base, out, 0, c->rows);
+            vm_put(f, base, out, 0, c->rows);
         }
     }
 }
@@ -218,7 +223,7 @@ void vm_run(const Code *c, const Isa *isa, char *const *base, int64_t u0, int64_
 /* Block results are added in block order. */
 void vm_finish(const Code *c, const Isa *isa, char *const *base)
 {
-    if (c->shape == SHAPE_FLAT || c->blocks == 1) return;
+    if (c->shape == SHAPE_FLAT || c->blocks == 1 || c->partial) return;
     for (int i = 0; i < c->n_folds; i++) {
         const Fold *f = &c->folds[i];
         double *total = parts_of(f, base);
@@ -228,6 +233,6 @@ void vm_finish(const Code *c, const Isa *isa, char *const *base)
             else
                 reducer_of(isa, f)->join(total, total + b * c->width, c->width);
         }
-        put(f, base, total, 0, c->width);
+        vm_put(f, base, total, 0, c->width);
     }
 }

@@ -35,10 +35,11 @@ static void numbers(Text *t, int n, const int64_t *x, const char *between)
 static void memory(Text *t, const Slot *slots, int slot)
 {
     static const char *const kinds[] = {
-        [SLOT_INPUT] = "in", [SLOT_OUTPUT] = "out", [SLOT_CONST] = "const"};
+        [SLOT_INPUT] = "in", [SLOT_OUTPUT] = "out", [SLOT_CONST] = "const", [SLOT_CURSOR] = "cursor",
+        [SLOT_WORK] = "work", [SLOT_ROWS] = "rows", [SLOT_PART] = "part"};
     const Slot *s = &slots[slot];
-    if (s->kind == SLOT_WORK)
-        text_add(t, "work+%lld", (long long)s->offset);
+    if (s->kind == SLOT_WORK || s->kind == SLOT_ROWS || s->kind == SLOT_PART)
+        text_add(t, "%s+%lld", kinds[s->kind], (long long)s->offset);
     else
         text_add(t, "%s%d", kinds[s->kind], (int)s->index);
 }
@@ -226,10 +227,34 @@ static void step_text(Text *t, const Slot *slots, int number, const Step *s)
         loop_body(t, slots, &s->loop);
 }
 
+/* Which steps run block by block, and through what they walk. */
+static void sweep_text(Text *t, const qb_plan *p, const Sweep *s)
+{
+    text_add(t, "sweep of %lld points, steps %d to %d, %lld bytes a thread, %lld bytes of sums\n",
+             (long long)s->points, s->first, s->first + s->n - 1, (long long)s->rows_bytes,
+             (long long)s->part_bytes);
+    for (int i = s->first_cursor; i < s->first_cursor + s->n_cursors; i++) {
+        text_add(t, "     cursor%d = ", i);
+        memory(t, p->slots, p->cursors[i].slot);
+        text_add(t, " by %lld bytes\n", (long long)p->cursors[i].step);
+    }
+    for (int i = 0; i < s->n_sums; i++) {
+        text_add(t, "     ");
+        memory(t, p->slots, s->sums[i].at.slot);
+        text_add(t, " = %s of ", op_table[s->sums[i].op].name);
+        memory(t, p->slots, s->sums[i].part);
+        text_add(t, "\n");
+    }
+}
+
 void dump_steps(Text *t, const qb_plan *p)
 {
     text_add(t, "%d steps, %lld bytes of work\n", p->n_steps, (long long)p->work_bytes);
-    for (int i = 0; i < p->n_steps; i++) step_text(t, p->slots, i, &p->steps[i]);
+    for (int i = 0, sweep = 0; i < p->n_steps; i++) {
+        if (sweep < p->n_sweeps && p->sweeps[sweep].first == i)
+            sweep_text(t, p, &p->sweeps[sweep++]);
+        step_text(t, p->slots, i, &p->steps[i]);
+    }
 }
 
 /* ---- QUABLA_DUMP ---- */

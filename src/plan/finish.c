@@ -95,7 +95,7 @@ static void collapse(Region *r)
     }
 }
 
-static bool note_memory(Draft *d, Job *job)
+static bool note_region(Draft *d, Job *job)
 {
     const Region *r = &job->step.region;
     for (int i = 0; i < r->n_loads; i++)
@@ -105,6 +105,22 @@ static bool note_memory(Draft *d, Job *job)
     for (int i = 0; i < r->n_reduces; i++)
         if (!plan_note(d, &job->writes, r->reduces[i].at.slot)) return false;
     return true;
+}
+
+static bool note_product(Draft *d, Job *job)
+{
+    const MatMul *m = &job->step.matmul;
+    for (int i = 0; i < m->n_parts; i++)
+        if (!plan_note(d, &job->reads, m->parts[i].a.slot) ||
+            !plan_note(d, &job->writes, m->parts[i].c.slot))
+            return false;
+    return plan_note(d, &job->reads, m->b.slot);
+}
+
+bool finish_memory(Draft *d, Job *job)
+{
+    job->reads.n = job->writes.n = 0;
+    return job->step.kind == STEP_REGION ? note_region(d, job) : note_product(d, job);
 }
 
 static bool keep_arrays(Draft *d, Region *r)
@@ -132,7 +148,7 @@ bool finish_run(Draft *d)
         if (job->step.kind != STEP_REGION) continue;
         if (!add_stores(d, job) || !prune(d, &job->step.region)) return false;
         collapse(&job->step.region);
-        if (!note_memory(d, job) || !keep_arrays(d, &job->step.region)) return false;
+        if (!finish_memory(d, job) || !keep_arrays(d, &job->step.region)) return false;
     }
     return true;
 }

@@ -1,7 +1,10 @@
 /* memory.c: where values live. Inputs, outputs and constants have their own memory; everything
    else gets an offset in one workspace, from its first writer to its last reader. An elementwise
    result takes over the memory of an operand that dies there, under the rule that plan.h states
-   (canonical accesses only). Blocks are multiples of 64 bytes, best fit. */
+   (canonical accesses only). Blocks are multiples of 64 bytes, best fit.
+
+   The steps of a sweep count as one: what they share with others lives through all of it. The rows
+   of a block have a memory of their own, in which they live from step to step as usual. */
 #include "plan/plan.h"
 
 enum { ALIGN = 64 };
@@ -11,8 +14,9 @@ typedef struct {
 } Block;
 typedef struct {
     Draft *d;
+    uint8_t kind;          /* of the slots that are placed */
     int32_t *first, *last; /* per slot: the jobs between which it lives */
-    bool *taken;           /* per slot: somebody took over its memory */
+    bool *placed, *taken;  /* per slot: it has its memory; somebody took that over */
     Block *gaps;
     int n_gaps, cap_gaps; /* free blocks below `top`, by offset */
     int64_t top;
@@ -20,7 +24,7 @@ typedef struct {
 
 /* ---- slots ---- */
 
-static int add_slot(Draft *d, Slot slot)
+int memory_add(Draft *d, Slot slot)
 {
     qb_plan *p = d->p;
     Slot *slots = plan_grow(d, p->slots, p->n_slots, &d->cap_slots, sizeof *slots);
@@ -48,7 +52,7 @@ static int add_const(Draft *d, qb_buffer *b, int dtype)
 {
     qb_plan *p = d->p;
     if (!hold(d, b)) return -1;
-    return add_slot(d, (Slot){.kind = SLOT_CONST,
+    return memory_add(d, (Slot){.kind = SLOT_CONST,
                               .dtype = (uint8_t)dtype,
                               .index = p->n_consts - 1,
                               .bytes = b->bytes});
@@ -69,8 +73,7 @@ static int add_splat(Draft *d, Id v)
 
 int memory_work(Draft *d, int dtype, int64_t bytes)
 {
-    return add_slot(
-        d, (Slot){.kind = SLOT_WORK, .dtype = (uint8_t)dtype, .index = -1, .bytes = bytes});
+    return memory_add(d, (Slot){.kind = SLOT_WORK, .dtype = (uint8_t)dtype, .index = -1, .bytes = bytes});
 }
 
 int memory_slot(Draft *d, Id v)
@@ -95,7 +98,7 @@ bool memory_open(Draft *d)
     for (Id v = 0; v < g->n_values; v++) d->slot[v] = -1;
     for (uint32_t i = 0; i < g->n_inputs; i++) {
         const Type *t = &g->types[g->inputs[i]];
-        int s = add_slot(d, (Slot){.kind = SLOT_INPUT,
+        int s = memory_add(d, (Slot){.kind = SLOT_INPUT,
                                    .dtype = t->dtype,
                                    .index = (int32_t)i,
                                    .bytes = type_bytes(t)});
@@ -104,7 +107,7 @@ bool memory_open(Draft *d)
     }
     for (uint32_t i = 0; i < g->n_outputs; i++) {
         const Type *t = &g->types[g->outputs[i]];
-        if (add_slot(d, (Slot){.kind = SLOT_OUTPUT,
+        if (memory_add(d, (Slot){.kind = SLOT_OUTPUT,
                                .dtype = t->dtype,
                                .index = (int32_t)i,
                                .bytes = type_bytes(t)}) < 0)
@@ -115,26 +118,39 @@ bool memory_open(Draft *d)
 
 /* ---- the workspace ---- */
 
-static void live_from_to(Memory *m, const List *slots, int job)
+/* A unit is a job, or the jobs of a sweep where only what it shares with others matters. */
+static int unit_end(const Memory *m, int job)
+{
+    const qb_plan *p = m->d->p;
+    for (int i = 0; m->kind == SLOT_WORK && i < p->n_sweeps; i++)
+        if (p->sweeps[i].first == job) return job + p->sweeps[i].n;
+    return job + 1;
+}
+
+static void live_from_to(Memory *m, const List *slots, int unit)
 {
     for (int i = 0; i < slots->n; i++) {
         int32_t s = slots->at[i];
-        if (m->first[s] < 0) m->first[s] = job;
-        m->last[s] = job;
+        if (m->first[s] < 0) m->first[s] = unit;
+        m->last[s] = unit;
     }
 }
 
-static bool find_lives(Memory *m)
+static bool find_lives(Memory *m, int begin, int end)
 {
     Draft *d = m->d;
     m->first = plan_alloc(d, d->p->n_slots, sizeof *m->first);
     m->last = plan_alloc(d, d->p->n_slots, sizeof *m->last);
+    m->placed = plan_alloc(d, d->p->n_slots, sizeof *m->placed);
     m->taken = plan_alloc(d, d->p->n_slots, sizeof *m->taken);
-    if (!m->first || !m->last || !m->taken) return false;
+    if (!m->first || !m->last || !m->placed || !m->taken) return false;
     for (int s = 0; s < d->p->n_slots; s++) m->first[s] = -1;
-    for (int j = 0; j < d->n_jobs; j++) {
-        live_from_to(m, &d->jobs[j]->reads, j);
-        live_from_to(m, &d->jobs[j]->writes, j);
+    for (int unit = begin, next; unit < end; unit = next) {
+        next = unit_end(m, unit);
+        for (int j = unit; j < next; j++) {
+            live_from_to(m, &d->jobs[j]->reads, unit);
+            live_from_to(m, &d->jobs[j]->writes, unit);
+        }
     }
     return true;
 }
@@ -229,7 +245,7 @@ static int dying(const Memory *m, int job, int s)
     if (!only_canonical(r, slots, s)) return -1;
     for (int i = 0; i < r->n_loads; i++) {
         int l = r->loads[i].splat ? -1 : r->loads[i].at.slot;
-        if (l < 0 || slots[l].kind != SLOT_WORK || m->last[l] != job || m->first[l] == job ||
+        if (l < 0 || slots[l].kind != m->kind || m->last[l] != job || m->first[l] == job ||
             m->taken[l])
             continue;
         if (slots[l].bytes != slots[s].bytes ||
@@ -240,15 +256,16 @@ static int dying(const Memory *m, int job, int s)
     return -1;
 }
 
-static bool place_writes(Memory *m, int job)
+static bool place_writes(Memory *m, int job, int unit, bool alone)
 {
     Draft *d = m->d;
     Slot *slots = d->p->slots;
     const Job *j = d->jobs[job];
     for (int i = 0; i < j->writes.n; i++) {
         int s = j->writes.at[i];
-        if (slots[s].kind != SLOT_WORK || m->first[s] != job) continue;
-        int l = j->step.kind == STEP_REGION ? dying(m, job, s) : -1;
+        if (slots[s].kind != m->kind || m->first[s] != unit || m->placed[s]) continue;
+        m->placed[s] = true;
+        int l = alone && j->step.kind == STEP_REGION ? dying(m, job, s) : -1;
         if (l >= 0) {
             slots[s].offset = slots[l].offset;
             m->taken[l] = true;
@@ -259,28 +276,41 @@ static bool place_writes(Memory *m, int job)
     return true;
 }
 
-static bool free_dead(Memory *m, const List *list, int job)
+static bool free_dead(Memory *m, const List *list, int unit)
 {
     for (int i = 0; i < list->n; i++) {
         int s = list->at[i];
         const Slot *slot = &m->d->p->slots[s];
-        if (slot->kind != SLOT_WORK || m->last[s] != job || m->taken[s]) continue;
+        if (slot->kind != m->kind || m->last[s] != unit || m->taken[s]) continue;
         m->taken[s] = true;
         if (!take_back(m, slot)) return false;
     }
     return true;
 }
 
+/* Offsets of the slots of one kind that jobs begin .. end write; *bytes is what they take. */
+static bool place(Draft *d, uint8_t kind, int begin, int end, int64_t *bytes)
+{
+    Memory m = {.d = d, .kind = kind};
+    if (!find_lives(&m, begin, end)) return false;
+    for (int unit = begin, next; unit < end; unit = next) {
+        next = unit_end(&m, unit);
+        for (int j = unit; j < next; j++)
+            if (!place_writes(&m, j, unit, next == unit + 1)) return false;
+        for (int j = unit; j < next; j++)
+            if (!free_dead(&m, &d->jobs[j]->reads, unit) ||
+                !free_dead(&m, &d->jobs[j]->writes, unit))
+                return false;
+    }
+    *bytes = m.top;
+    return true;
+}
+
 bool memory_run(Draft *d)
 {
-    Memory m = {.d = d};
-    if (!find_lives(&m)) return false;
-    for (int j = 0; j < d->n_jobs; j++) {
-        const Job *job = d->jobs[j];
-        if (!place_writes(&m, j) || !free_dead(&m, &job->reads, j) ||
-            !free_dead(&m, &job->writes, j))
-            return false;
+    for (int i = 0; i < d->p->n_sweeps; i++) {
+        Sweep *s = &d->p->sweeps[i];
+        if (!place(d, SLOT_ROWS, s->first, s->first + s->n, &s->rows_bytes)) return false;
     }
-    d->p->work_bytes = m.top;
-    return true;
+    return place(d, SLOT_WORK, 0, d->n_jobs, &d->p->work_bytes);
 }

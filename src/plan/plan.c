@@ -11,6 +11,7 @@
      loop            loop.c    jobs for cond, scan and while; their bodies are compiled
      finish          finish.c  stores of what others read; unused work goes; dims collapse
      order           order.c   jobs in the order in which they run
+     tile            tile.c    jobs that run block of points by block of points; then sweep.c
      memory          memory.c  offsets in the workspace
 
    What the passes hand on is the Draft of plan.h. It lives in one scratch arena; the plan keeps
@@ -119,21 +120,25 @@ static bool keep_steps(Draft *d)
     return true;
 }
 
-/* Slots, constants and bodies grew in scratch. */
+static bool keep(Draft *d, void *list, int n, size_t size)
+{
+    void *old, *to = plan_keep(d, n, size);
+    if (!to) return false;
+    memcpy(&old, list, sizeof old);
+    if (n) memcpy(to, old, (size_t)n * size);
+    memcpy(list, &to, sizeof to);
+    return true;
+}
+
+/* What grew in scratch. */
 static bool keep_slots(Draft *d)
 {
     qb_plan *p = d->p;
-    Slot *slots = plan_keep(d, p->n_slots, sizeof *slots);
-    qb_buffer **consts = plan_keep(d, p->n_consts, sizeof *consts);
-    qb_plan **bodies = plan_keep(d, p->n_bodies, sizeof *bodies);
-    if (!slots || !consts || !bodies) return false;
-    if (p->n_slots) memcpy(slots, p->slots, (size_t)p->n_slots * sizeof *slots);
-    if (p->n_consts) memcpy(consts, p->consts, (size_t)p->n_consts * sizeof *consts);
-    if (p->n_bodies) memcpy(bodies, p->bodies, (size_t)p->n_bodies * sizeof *bodies);
-    p->slots = slots;
-    p->consts = consts;
-    p->bodies = bodies;
-    return true;
+    return keep(d, &p->slots, p->n_slots, sizeof *p->slots) &&
+           keep(d, &p->consts, p->n_consts, sizeof *p->consts) &&
+           keep(d, &p->bodies, p->n_bodies, sizeof *p->bodies) &&
+           keep(d, &p->sweeps, p->n_sweeps, sizeof *p->sweeps) &&
+           keep(d, &p->cursors, p->n_cursors, sizeof *p->cursors);
 }
 
 static void drop_parts(qb_plan *p)
@@ -165,7 +170,7 @@ static bool compile(Draft *d, const Graph *source)
     if (!fuse_run(d) || !merge_run(d) || !call_run(d) || !loop_run(d) || !finish_run(d))
         return false;
     dump_draft("fuse", d);
-    if (!order_run(d) || !memory_run(d)) return false;
+    if (!order_run(d) || !tile_run(d) || !memory_run(d)) return false;
     if (!keep_types(d, source) || !keep_steps(d) || !keep_slots(d)) return false;
     dump_plan("memory", d->p);
     return true;
@@ -176,6 +181,7 @@ qb_plan *plan_compile(const Graph *g, const Target *t, const qb_options *options
     qb_plan *p = mem_zeroed(1, sizeof *p);
     if (!p) return error_memory(err, "a plan", -1), NULL;
     atomic_init(&p->refs, 1);
+    p->native = options && options->precision && strcmp(options->precision, "float32") == 0;
     p->graph = optimize(g, err);
     bool ok = p->graph != NULL;
     if (ok) {
@@ -193,13 +199,19 @@ qb_plan *plan_compile(const Graph *g, const Target *t, const qb_options *options
     return NULL;
 }
 
-/* The scratch of a loop holds the memory of its bodies; those that share work among threads have their own. */
+/* The scratch of a loop holds the memory of its bodies; those that share work among threads have their own. A sweep has rows for each
+   thread, and a total and two blocks a thread of sums. */
 int64_t plan_workspace(const qb_plan *p)
 {
     int64_t bytes = p->work_bytes;
     for (int i = 0; i < p->n_bodies; i++)
         if (p->target->room && p->target->room(p->bodies[i]) == 0)
             bytes += plan_workspace(p->bodies[i]);
+    for (int i = 0; i < p->n_sweeps; i++) {
+        const Sweep *w = &p->sweeps[i];
+        int64_t threads = pool_threads();
+        bytes += threads * w->rows_bytes + (2 * threads + 1) * w->part_bytes;
+    }
     return bytes;
 }
 

@@ -17,6 +17,8 @@
                  as the first block's acc; the others are added to it in order. float32: operands are widened to float64, all
                  this happens in float64, and the total is rounded once. No other variant exists for thin or batched shapes.
      max, min    exact, so any order: NaN if any element is NaN (the canonical quiet NaN), and -0 < +0.
+   A NATIVE plan (precision "float32") has products of float32 with chain and total in float32, and functions of their own; the order
+   is the same.
    So a value never depends on layout, transposes, batching (vmap equals the loop bit for bit), tiles, threads or ISA. */
 #ifndef PLAN_H
 #define PLAN_H
@@ -26,11 +28,13 @@
 enum { BLOCK = 128, SUM_LANES = 8 };
 
 /* ---- the plan ---- */
-typedef enum { SLOT_INPUT, SLOT_OUTPUT, SLOT_WORK, SLOT_CONST } SlotKind;
+/* The last three belong to a sweep (below): rows of one block of points; what a step sees of another slot from the block's first
+   point on; the block's part of a sum. */
+typedef enum { SLOT_INPUT, SLOT_OUTPUT, SLOT_WORK, SLOT_CONST, SLOT_ROWS, SLOT_CURSOR, SLOT_PART } SlotKind;
 typedef struct {         /* a piece of memory that steps read or write */
     uint8_t kind, dtype;
-    int32_t index;       /* of the input, output or constant */
-    int64_t offset;      /* SLOT_WORK: byte offset in the workspace, a multiple of 64 */
+    int32_t index;       /* of the input, output, constant or cursor */
+    int64_t offset;      /* SLOT_WORK: byte offset in the workspace, a multiple of 64. ROWS, PART: in the memory of a thread, of a block */
     int64_t bytes;
 } Slot;
 
@@ -45,9 +49,8 @@ typedef struct {         /* where element (i0, i1, ...) of a step's iteration sp
    memory with a load of its region only if both, and all accesses of the region to either slot, are canonical and of one element size:
    equal index, equal address. A backend that reads loads from memory must have read such a load before it overwrites it (or keep
    the stored value aside until the load's last use). Else no store overlaps a load, and no two stores overlap.
-   BATCH TILING (a later pass): elements are independent, so rows [lo, hi) of dims[0] are the same region with every offset moved by
-   lo * stride[0] and dims[0] = hi - lo; LEADING reductions carry their lanes from one range to the next, TRAILING ones with split
-   0 too. A matmul step runs on rows [lo, hi) of m by a.row and c.row, and on ranges of k that are multiples of BLOCK. */
+   Elements are independent, so rows [lo, hi) of dims[0] are the same region with every offset moved by lo * stride[0] and
+   dims[0] = hi - lo: batch tiling (Sweep, below) stands on that. */
 typedef struct { uint8_t dtype; bool splat; double value; Access at; } Load; /* splat: a constant, no memory */
 typedef struct {
     uint8_t op;          /* an elementwise op: a row, powi, cast, where */
@@ -116,20 +119,52 @@ typedef struct {
 } Loop;
 
 typedef enum { STEP_REGION, STEP_MATMUL, STEP_CALL, STEP_LOOP } StepKind;
+/* Where a step of a sweep has the points. REGION: dims[0]. ROWS, BATCH, INNER: m of every part, dims[0] of the batch, k. */
+typedef enum { ALONG_NONE, ALONG_REGION, ALONG_ROWS, ALONG_BATCH, ALONG_INNER } Along;
 typedef struct {
     StepKind kind;
+    uint8_t along;
     union { Region region; MatMul matmul; Call call; Loop loop; };
     const char *file; uint32_t line; /* of the user's code, for the profiler */
 } Step;
+
+/* A SWEEP: steps [first, first + n) run block by block of BLOCK points, each block by one thread, all steps of a block in order. The
+   steps are written for one block: their extent along the points is a multiple of BLOCK, for the last block less in proportion.
+   What only they use is a SLOT_ROWS, which holds one block. What they use beside it is whole before the sweep, or is read by nobody
+   before its end; they walk through it: a SLOT_CURSOR starts at the block's first point.
+   A sum over points (a reduction of points, a product with k = points) is a SLOT_PART of each block, [per][width] numbers of
+   float64, or of float32 where a native plan adds in it: the results of its blocks of 128 k, which are added to the total block after block. After the last one the total, divided by count
+   where that is not 0, goes to `at`, over dims, rounded to the dtype of its slot. */
+typedef struct {
+    uint8_t op;          /* OP_sum, OP_max, OP_min */
+    int32_t step;        /* of the sweep, from 0 on */
+    int32_t part;        /* slot */
+    int64_t width, per, count;
+    int rank;
+    int64_t dims[QB_MAX_RANK];
+    Access at;
+} SweepSum;
+typedef struct { int32_t slot; int64_t step; } Cursor; /* bytes from one point to the next */
+typedef struct {
+    int first, n;
+    int64_t points;
+    int first_cursor, n_cursors;
+    int n_sums;
+    SweepSum *sums;
+    int64_t rows_bytes, part_bytes; /* memory of a thread; of a block's parts */
+} Sweep;
 
 typedef struct Target Target;
 struct qb_plan {
     Arena arena;         /* slots, steps and all that hangs on them */
     Slot *slots; int n_slots;
     Step *steps; int n_steps;
+    Sweep *sweeps; int n_sweeps; /* in order of their steps */
+    Cursor *cursors; int n_cursors;
     Type *in_types, *out_types; int n_inputs, n_outputs;
     qb_buffer **consts; int n_consts;
     qb_plan **bodies; int n_bodies; /* of loops */
+    bool native;         /* precision "float32": float32 functions, products and their totals in float32 (sums stay in float64) */
     int64_t work_bytes;
     Graph *graph;        /* the optimized program, for as_text() only */
     const Target *target;
@@ -144,6 +179,9 @@ struct Target {
     bool (*run)(qb_plan *p, const void *const *in, void *const *out, qb_error *err);
     void (*drop)(qb_plan *p);                                             /* frees p->exec; it may be NULL */
     int64_t (*room)(const qb_plan *p);      /* bytes of memory that one run of p inside a loop takes from that loop's scratch */
+    bool sweeps;         /* it runs sweeps; else plans have none */
+    /* A run that adds to ns[i] the time of step i; NULL: not told. */
+    bool (*time)(qb_plan *p, const void *const *in, void *const *out, atomic_llong *ns, qb_error *err);
 };
 
 /* ---- plan.c ---- */
@@ -186,6 +224,7 @@ typedef struct {         /* a step on its way */
     Step step;
     int32_t depth;       /* every step that this one reads from has a smaller depth, or is earlier at the same one */
     bool fill;           /* zeros of a pad_slice: runs right before the first job that has it in `fills` */
+    int sweep;           /* tile.c: the number of its sweep, from 1 on; 0: none */
     List reads, writes;  /* slots */
     List fills;          /* jobs */
     Id *values;          /* region: the value that instr i makes for all; NO_ID for a recomputed one */
@@ -214,7 +253,7 @@ typedef struct {
     int32_t **temp;      /* loop.c: per first result of a loop or call: slots of operands that are copied first, -1 for the others */
     RegionDraft *open;   /* region.c */
     Job **jobs; int n_jobs, cap_jobs;
-    int cap_slots, cap_consts, cap_bodies;
+    int cap_slots, cap_consts, cap_bodies, cap_sweeps, cap_cursors;
     const Target *target;
     const qb_options *options;
 } Draft;
@@ -265,9 +304,11 @@ bool call_run(Draft *d);
         memory.c: slots and their offsets ---- */
 bool merge_run(Draft *d);
 bool finish_run(Draft *d);
+bool finish_memory(Draft *d, Job *job);                           /* reads and writes anew, from the accesses */
 bool order_run(Draft *d);
 bool memory_open(Draft *d);                                        /* slots of inputs and outputs */
 int memory_slot(Draft *d, Id v);                                  /* -1 when out of memory */
+int memory_add(Draft *d, Slot slot);                               /* a new slot; -1 when out of memory */
 int memory_work(Draft *d, int dtype, int64_t bytes);              /* a new slot in the workspace; -1 when out of memory */
 bool memory_keep(Draft *d, qb_buffer *b);                         /* the plan holds b from now on */
 bool memory_run(Draft *d);
@@ -277,6 +318,18 @@ bool loop_open(Draft *d);
 bool loop_copies(const Draft *d, Id x);               /* operand x must be copied to be row-major in memory */
 bool loop_temps(Draft *d, const Node *n);             /* slots for such copies of n's operands */
 bool loop_run(Draft *d);
+
+/* ---- tile.c: which jobs become a sweep; sweep.c: their steps are rewritten for a block ---- */
+typedef enum { TILE_AUTO, TILE_NEVER, TILE_ALWAYS } TilePolicy;
+void tile_set(TilePolicy policy);                                  /* for tests; plans made from now on */
+bool tile_run(Draft *d);
+int64_t tile_extent(const Step *s, Along along);                   /* the extent that would have the points */
+/* The jobs of one more sweep, number p->n_sweeps + 1, have their points along step.along; local: slots that only they use. */
+bool sweep_make(Draft *d, int64_t points, const bool *local);
+bool sweep_order(Draft *d);                                        /* p->sweeps as the jobs are ordered now */
+
+/* ---- profile.c: what a step does, in numbers; all but its time ---- */
+void profile_step(const qb_plan *p, int i, qb_step_profile *out);
 
 /* ---- cache.c: eager ops, compiled once per op, attributes and operand types ---- */
 bool cache_eager(const Target *t, int op, const Attr *attr, int n, const Type *const *types, const void *const *data,

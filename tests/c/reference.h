@@ -296,7 +296,8 @@ static inline bool ref_prepare(qb_plan *p, const qb_options *options, qb_error *
 
 static inline void ref_drop(qb_plan *p) { (void)p; }
 
-static const Target reference_target = {"reference", ref_prepare, ref_run, ref_drop, NULL};
+static const Target reference_target = {
+    .name = "reference", .prepare = ref_prepare, .run = ref_run, .drop = ref_drop};
 
 /* ---- graph against plan ---- */
 

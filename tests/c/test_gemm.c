@@ -17,19 +17,40 @@ static double at(const void *p, int64_t i, int dtype)
     return dtype == QB_F32 ? ((const float *)p)[i] : ((const double *)p)[i];
 }
 
+/* What C holds before, where the job adds to it. */
+static double before(int64_t i, int64_t j) { return (double)((i * 31 + j) % 97 - 48) / 8; }
+
+/* Native float32: the same chains in float32. */
+static float native_element(const GemmJob *g, int64_t i, int64_t j)
+{
+    const float *a = g->a, *b = g->b;
+    float total = (float)before(i, j);
+    for (int64_t k0 = 0; k0 < g->k; k0 += BLOCK) {
+        float acc = 0;
+        for (int64_t k = k0; k < g->k && k < k0 + BLOCK; k++)
+            acc = __builtin_fmaf(a[i * g->a_row + k * g->a_col], b[k * g->b_row + j * g->b_col],
+                                 acc);
+        total = k0 || g->add ? total + acc : acc;
+    }
+    return g->k || g->add ? total : 0;
+}
+
 static void reference(const GemmJob *g, void *c)
 {
     for (int64_t i = 0; i < g->m; i++)
         for (int64_t j = 0; j < g->n; j++) {
-            double total = 0;
+            double total = before(i, j);
             for (int64_t k0 = 0; k0 < g->k; k0 += BLOCK) {
                 double acc = 0;
                 for (int64_t k = k0; k < g->k && k < k0 + BLOCK; k++)
                     acc = __builtin_fma(at(g->a, i * g->a_row + k * g->a_col, g->dtype),
                                         at(g->b, k * g->b_row + j * g->b_col, g->dtype), acc);
-                total = k0 ? total + acc : acc;
+                total = k0 || g->add ? total + acc : acc;
             }
-            if (g->dtype == QB_F32)
+            if (g->k == 0 && !g->add) total = 0;
+            if (g->native)
+                ((float *)c)[i * g->c_row + j] = native_element(g, i, j);
+            else if (g->dtype == QB_F32 && !g->wide)
                 ((float *)c)[i * g->c_row + j] = (float)total;
             else
                 ((double *)c)[i * g->c_row + j] = total;
@@ -69,14 +90,23 @@ static void *matrix(int64_t rows, int64_t cols, int dtype, int64_t *row, int64_t
     return p;
 }
 
-static Case make(int64_t m, int64_t n, int64_t k, int dtype)
+/* float32 has three forms: rounded, totals in float64, native. */
+typedef enum { ROUNDED, WIDE, NATIVE } Form32;
+
+static Case make(int64_t m, int64_t n, int64_t k, int dtype, Form32 form)
 {
-    Case t = {.job = {.m = m, .n = n, .k = k, .dtype = (uint8_t)dtype}};
+    Case t = {.job = {.m = m,
+                      .n = n,
+                      .k = k,
+                      .dtype = (uint8_t)dtype,
+                      .wide = form == WIDE,
+                      .native = form == NATIVE}};
+    if (k > 0 && (dtype == QB_F64 || form != ROUNDED)) t.job.add = below(2);
     GemmJob *g = &t.job;
     g->a = t.a = matrix(m, k, dtype, &g->a_row, &g->a_col);
     g->b = t.b = matrix(k, n, dtype, &g->b_row, &g->b_col);
     g->c_row = n + below(2) * below(5);
-    t.c_bytes = (m && n ? (m - 1) * g->c_row + n : 0) * qb_dtype_size(dtype);
+    t.c_bytes = (m && n ? (m - 1) * g->c_row + n : 0) * (form == WIDE ? 8 : qb_dtype_size(dtype));
     g->c = t.c = malloc((size_t)t.c_bytes + 1);
     t.want = malloc((size_t)t.c_bytes + 1);
     t.ok = t.a && t.b && t.c && t.want;
@@ -98,18 +128,25 @@ static void drop(Case *t)
 static bool equal(Case *t, bool pack)
 {
     GemmJob g = t->job;
-    int64_t bytes = (g.n + 7) / 8 * 64 * g.k;
+    int64_t lanes = g.native ? 16 : 8, bytes = (g.n + lanes - 1) / lanes * 64 * g.k;
+    const Isa *isa = isa_now();
     CHECK(gemm_plan_bytes(&g) == 0 || gemm_plan_bytes(&g) == bytes);
     CHECK(gemm_plan_grain(&g) > 0);
     if (pack) {
         g.packed = mem_alloc((size_t)bytes);
         if (!g.packed) return false;
-        isa_now()->pack(&g);
+        (g.native ? isa->pack_f32 : isa->pack)(&g);
     }
     memset(t->c, 0x77, (size_t)t->c_bytes);
+    for (int64_t i = 0; g.add && i < g.m; i++)
+        for (int64_t j = 0, at = i * g.c_row; j < g.n; j++)
+            if (g.native)
+                ((float *)t->c)[at + j] = (float)before(i, j);
+            else
+                ((double *)t->c)[at + j] = before(i, j);
     for (int64_t m0 = 0, m1; m0 < g.m; m0 = m1) {
         m1 = below(2) ? g.m : m0 + 1 + below(g.m - m0);
-        isa_now()->gemm(&g, m0, m1);
+        (g.native ? isa->gemm_f32 : isa->gemm)(&g, m0, m1);
     }
     mem_free(g.packed);
     bool same = memcmp(t->c, t->want, (size_t)t->c_bytes) == 0;
@@ -121,11 +158,11 @@ static bool equal(Case *t, bool pack)
     return same;
 }
 
-static void check(int64_t m, int64_t n, int64_t k, int dtype)
+static void check_form(int64_t m, int64_t n, int64_t k, int dtype, Form32 form)
 {
     static const char *const levels[] = {"v4", "v3", "neon"};
     qb_error err;
-    Case t = make(m, n, k, dtype);
+    Case t = make(m, n, k, dtype, form);
     REQUIRE(t.ok);
     for (int i = 0; i < 3; i++) {
         if (!isa_set(levels[i], &err)) continue;
@@ -134,6 +171,14 @@ static void check(int64_t m, int64_t n, int64_t k, int dtype)
     }
     isa_set(NULL, &err);
     drop(&t);
+}
+
+static void check(int64_t m, int64_t n, int64_t k, int dtype)
+{
+    check_form(m, n, k, dtype, ROUNDED);
+    if (dtype != QB_F32) return;
+    check_form(m, n, k, dtype, WIDE);
+    check_form(m, n, k, dtype, NATIVE);
 }
 
 static void test_random_products_are_the_plain_loop(void)
@@ -151,6 +196,8 @@ static void test_every_tile_shape(void)
 {
     for (int64_t n = 1; n < 36; n++)
         for (int64_t m = 1; m < 14; m++) check(m, n, 3, QB_F64);
+    for (int64_t n = 1; n < 70; n++)
+        for (int64_t m = 1; m < 14; m += 3) check_form(m, n, 3, QB_F32, NATIVE);
 }
 
 static void test_blocks_of_k_are_added_in_order(void)

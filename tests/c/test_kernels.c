@@ -3,6 +3,7 @@
    after the result watched. */
 #include "cpu/cpu.h"
 #include "scalar.h"
+#include "vmathf.h"
 #include "test.h"
 
 enum { LENGTH = 300, GUARD = 64 };
@@ -173,6 +174,37 @@ static void test_ordinary_elements_take_the_same_values(void)
         }
 }
 
+/* Native float32: the functions of vmathf.h, near the rounded ones. */
+static double expect_native(int op, int dtype, double x, double y, double z)
+{
+    (void)dtype, (void)y, (void)z;
+    float a = (float)x;
+    switch (op) {
+    case OP_exp: return (double)q_expf(a);
+    case OP_log: return (double)q_logf(a);
+    case OP_sin: return (double)q_sinf(a);
+    case OP_cos: return (double)q_cosf(a);
+    default: return (double)q_tanhf(a);
+    }
+}
+
+static void test_native_functions_equal_their_scalar_text(void)
+{
+    static const Op ops[] = {OP_exp, OP_log, OP_sin, OP_cos, OP_tanh};
+    EACH_LEVEL(isa)
+    for (int i = 0; i < 5; i++) {
+        CHECK(kernel_native(ops[i]) >= NATIVE_FIRST);
+        each_length(isa, kernel_native(ops[i]), ops[i], QB_F32, QB_F32, 0, expect_native);
+    }
+    CHECK_EQ_INT(kernel_native(OP_add), kernel_op(OP_add, QB_F32));
+    for (double x = 0.01; x < 20; x *= 1.01)
+        for (int i = 0; i < 5; i++) {
+            double near = value_scalar(ops[i], QB_F32, (double)(float)x, 0);
+            double far = expect_native(ops[i], QB_F32, (double)(float)x, 0, 0) - near;
+            CHECK(far * far <= 1e-13 * near * near + 1e-20);
+        }
+}
+
 static double expect_cast(int to, int dtype, double x, double y, double z)
 {
     (void)dtype, (void)y, (void)z;
@@ -255,6 +287,7 @@ int main(void)
 {
     RUN(test_every_row_equals_the_scalar_reference);
     RUN(test_ordinary_elements_take_the_same_values);
+    RUN(test_native_functions_equal_their_scalar_text);
     RUN(test_casts);
     RUN(test_integer_powers);
     RUN(test_a_fused_product_keeps_both_roundings);

@@ -1,5 +1,6 @@
-"""The same bits for any number of threads, any ISA level, eager or compiled, looped or batched."""
+"""The same bits for any number of threads, any ISA level, block by block or not, eager or compiled, looped or batched."""
 
+import itertools
 import math
 
 import numpy as np
@@ -25,6 +26,7 @@ def restore():
     threads = qb.get_num_threads()
     yield
     _core._set_isa(None)
+    _core._set_tiling("auto")
     qb.set_num_threads(threads)
 
 
@@ -90,16 +92,18 @@ def as_bytes(tree):
     return [leaf.numpy().tobytes() for leaf in qb.tree.leaves(tree)]
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("dtype, precision", [(np.float64, None), (np.float32, None), (np.float32, "float32")])
 @pytest.mark.parametrize("name", CASES)
-def test_threads_and_isa_levels_give_the_same_bits(name, dtype):
+def test_threads_isa_levels_and_tiling_give_the_same_bits(name, dtype, precision):
     fun, make = CASES[name]
     args, results = make(dtype), []
-    for level in LEVELS:
+    for level, tiling in itertools.product(LEVELS, ("always", "never")):
         _core._set_isa(level)
+        _core._set_tiling(tiling)
+        compiled = qb.jit(lambda *a: fun(*a), precision=precision)
         for threads in (1, 2, 3):
             qb.set_num_threads(threads)
-            results.append(as_bytes(qb.jit(lambda *a: fun(*a))(*args)))
+            results.append(as_bytes(compiled(*args)))
     assert len(LEVELS) >= 1
     assert all(r == results[0] for r in results)
 
@@ -124,3 +128,47 @@ def test_a_transposed_operand_gives_the_bits_of_its_copy():
     a, b = data((200, 30), 0), data((200, 5), 1)
     copy = qb.array(a.numpy().T.copy())
     assert as_bytes(qb.jit(lambda a, b: a.T @ b)(a, b)) == as_bytes(qb.matmul(copy, b))
+
+
+def training(optimizer, tiling, threads):
+    """Parameters and loss after a few steps; 1,000 points inside and 100 at the start, as PINNs have them."""
+    _core._set_tiling(tiling)
+    qb.set_num_threads(threads)
+    (p, x, t), x0 = (layers((2, 32, 32, 1), np.float64), data((1000,), 1), data((1000,), 2)), data((100,), 3)
+
+    def loss(p, x, t, x0):
+        start = qb.vmap(u, in_axes=(0, None, None))(x0, qb.array(0.0), p)
+        return burgers_loss(p, x, t) + qb.mean((start + qb.sin(math.pi * x0)) ** 2)
+
+    trainer = qb.optim.Trainer(loss, p, optimizer, x, t, x0)
+    for _ in range(3):
+        trainer.step()
+    return as_bytes(trainer.params) + as_bytes(trainer.loss())
+
+
+def test_a_training_step_gives_the_same_bits_block_by_block():
+    adam = qb.optim.Adam(0.01, clip_norm=0.5)
+    plain = training(adam, "never", 1)
+    assert all(training(adam, tiling, threads) == plain for tiling in ("auto", "always") for threads in (1, 2, 3))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_native_float32_is_near_the_rounded_result(name):
+    fun, make = CASES[name]
+    args = make(np.float32)
+    rounded, native = qb.jit(fun)(*args), qb.jit(fun, precision="float32")(*args)
+    for a, b in zip(qb.tree.leaves(rounded), qb.tree.leaves(native)):
+        assert b.dtype == qb.float32
+        scale = np.abs(a.numpy()).max()
+        np.testing.assert_allclose(b.numpy(), a.numpy(), rtol=3e-6, atol=3e-6 * scale)
+
+
+def test_native_float32_leaves_float64_as_it_is():
+    fun, make = CASES["gradient of a network"]
+    args = make(np.float64)
+    assert as_bytes(qb.jit(fun)(*args)) == as_bytes(qb.jit(fun, precision="float32")(*args))
+
+
+def test_tiling_has_three_policies():
+    with pytest.raises(ValueError, match="'auto', 'never' or 'always', not 'often'"):
+        _core._set_tiling("often")

@@ -1,0 +1,11 @@
+/* native.h: the functions that native float32 has of its own, as rows in the manner of ops.h; all others are the float64 function,
+   rounded, there too. Columns that kernels do not read are empty. The reader defines UNARY; it is undefined at the end. */
+/* clang-format off */
+UNARY( exp,  F, same, q_expf(x),      NEVER,          0,              , , 2.5, )
+UNARY( log,  F, same, q_logf(x),      NEVER,          0,              , , 2.5, )
+UNARY( sin,  F, same, q_sinf_main(x), q_sinf_rare(x), q_sinf_slow(x), , , 2.5, )
+UNARY( cos,  F, same, q_cosf_main(x), q_cosf_rare(x), q_cosf_slow(x), , , 2.5, )
+UNARY( tanh, F, same, q_tanhf(x),     NEVER,          0,              , , 2.5, )
+#undef UNARY
+#undef BINARY
+/* clang-format on */
