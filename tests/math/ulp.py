@@ -14,9 +14,8 @@ import struct
 import sys
 from fractions import Fraction
 
-import gmpy2
-
 import build
+import gmpy2
 
 INF, NAN = math.inf, math.nan
 TINY, MAX, MIN_NORMAL = 5e-324, sys.float_info.max, sys.float_info.min
