@@ -69,7 +69,7 @@ def poisson_step(sizes, n, dtype):
     return adam_step(loss, mlp_init(sizes, dtype))
 
 
-def burgers_step(sizes, n, dtype):
+def burgers(sizes, n, dtype):
     def u(x, t, p):
         return mlp(p, jnp.stack([x, t]).reshape(1, 2))[0, 0]
 
@@ -87,7 +87,11 @@ def burgers_step(sizes, n, dtype):
     def loss(p):
         return jnp.mean(residuals(x, t, p) ** 2) + jnp.mean((u_at(x0, zero, p) + jnp.sin(math.pi * x0)) ** 2)
 
-    return adam_step(loss, mlp_init(sizes, dtype))
+    return loss, mlp_init(sizes, dtype)
+
+
+def burgers_step(sizes, n, dtype):
+    return adam_step(*burgers(sizes, n, dtype))
 
 
 def run_step(name, made, seconds=1.5):
@@ -163,6 +167,41 @@ def derivs():
         once(f"deriv{k}.first", lambda f=f: ready(f(p)))
         micro(f"deriv{k}", lambda f=f: ready(f(p)), 1.0)
 
+    def rosenbrock(x):
+        return jnp.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+    z, h = jnp.linspace(-1, 1, 100), jax.jit(jax.hessian(rosenbrock))
+    once("hessian100.first", lambda: ready(h(z)))
+    micro("hessian100", lambda: ready(h(z)))
+
+
+def compiling():
+    """First calls: trace, transform, compile, run."""
+    u_xx = jax.vmap(jax.grad(jax.grad(lambda x, w: jnp.sin(w * x))), in_axes=(0, None))
+
+    def readme(params, x):
+        return jnp.mean((u_xx(x, params["w"]) + math.pi**2 * jnp.sin(math.pi * x)) ** 2)
+
+    step, x, p = jax.jit(jax.value_and_grad(readme)), jnp.linspace(0.05, 0.95, 8), {"w": jnp.array(2.5)}
+    once("readme.first", lambda: ready(step(p, x)))
+    loss, p = burgers([2, 20, 20, 20, 20, 1], 100, jnp.float64)
+    grad = jax.jit(jax.value_and_grad(loss))
+    once("burgers20x4.grad.first", lambda: ready(grad(p)))
+
+    def chain(n):
+        def f(x):
+            for _ in range(n // 3):
+                x = jnp.sin(x * 0.9) + 0.1
+            return jnp.sum(x)
+
+        return f
+
+    x = jnp.ones((4,))
+    for n in (1000, 3000):  # beyond, a first call takes minutes
+        f, g = jax.jit(chain(n)), jax.jit(jax.grad(chain(n)))
+        once(f"chain{n}.first", lambda f=f: ready(f(x)))
+        once(f"chain{n}.grad.first", lambda g=g: ready(g(x)))
+
 
 def loops():
     w, h = jnp.asarray(np.random.RandomState(0).randn(16, 16) * 0.2), jnp.ones((16,))
@@ -229,6 +268,7 @@ CASES = {
     "lbfgs": lbfgs,
     "random": draws,
     "growth": growth,
+    "compile": compiling,
 }
 for group, cases in CASES.items():
     if on(group):

@@ -143,6 +143,41 @@ def derivs():
         once(f"deriv{k}.first", lambda f=f: f(p))
         micro(f"deriv{k}", lambda f=f: f(p), 1.0)
 
+    def rosenbrock(x):
+        return qb.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+    z, h = qb.linspace(-1, 1, 100), qb.jit(qb.hessian(rosenbrock))
+    once("hessian100.first", lambda: h(z))
+    micro("hessian100", lambda: h(z))
+
+
+def compiling():
+    """First calls: trace, transform, compile, run."""
+    u_xx = qb.vmap(qb.grad(qb.grad(lambda x, w: qb.sin(w * x))), in_axes=(0, None))
+
+    def readme(params, x):
+        return qb.mean((u_xx(x, params["w"]) + math.pi**2 * qb.sin(math.pi * x)) ** 2)
+
+    step, x, p = qb.jit(qb.value_and_grad(readme)), qb.linspace(0.05, 0.95, 8), {"w": qb.array(2.5)}
+    once("readme.first", lambda: step(p, x))
+    loss, p = burgers([2, 20, 20, 20, 20, 1], 100, qb.float64)
+    grad = qb.jit(qb.value_and_grad(loss))
+    once("burgers20x4.grad.first", lambda: grad(p))
+
+    def chain(n):
+        def f(x):
+            for _ in range(n // 3):
+                x = qb.sin(x * 0.9) + 0.1
+            return qb.sum(x)
+
+        return f
+
+    x = qb.ones((4,))
+    for n in (1000, 3000, 10_000, 30_000, 100_000):
+        f, g = qb.jit(chain(n)), qb.jit(qb.grad(chain(n)))
+        once(f"chain{n}.first", lambda f=f: f(x))
+        once(f"chain{n}.grad.first", lambda g=g: g(x))
+
 
 def loops():
     w, h = qb.asarray(np.random.RandomState(0).randn(16, 16) * 0.2), qb.ones((16,))
@@ -191,6 +226,7 @@ CASES = {
     "lbfgs": lbfgs,
     "random": draws,
     "growth": growth,
+    "compile": compiling,
 }
 for group, cases in CASES.items():
     if on(group):

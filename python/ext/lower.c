@@ -54,6 +54,27 @@ static PyObject *shape_repr(PyObject *o)
     return out;
 }
 
+static bool same_shape(const qb_type *a, const qb_type *b)
+{
+    return a->dtype == b->dtype && a->rank == b->rank &&
+           !memcmp(a->dims, b->dims, sizeof *a->dims * a->rank);
+}
+
+static PyObject *shape_compare(PyObject *a, PyObject *b, int how)
+{
+    if (Py_TYPE(a) != Py_TYPE(b) || (how != Py_EQ && how != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
+    return PyBool_FromLong(same_shape(&((ShapeDtype *)a)->type, &((ShapeDtype *)b)->type) ==
+                           (how == Py_EQ));
+}
+
+static Py_hash_t shape_hash(PyObject *o)
+{
+    const qb_type *t = &((ShapeDtype *)o)->type;
+    Py_uhash_t h = t->dtype + 17u;
+    for (int i = 0; i < t->rank; i++) h = h * 1000003u + (Py_uhash_t)t->dims[i];
+    return (Py_hash_t)h == -1 ? -2 : (Py_hash_t)h;
+}
+
 bool lower_shape(PyObject *o, qb_type *t)
 {
     if (Py_TYPE(o) != core.ShapeDtype) return false;
@@ -68,8 +89,13 @@ static PyGetSetDef shape_getset[] = {
 };
 static PyType_Slot shape_slots[] = {
     {Py_tp_doc,
-     "ShapeDtype(shape, dtype=float64)\n--\n\nStands for an array in jit(f).lower(...)."},
+     "ShapeDtype(shape, dtype=float64)\n--\n\nStands for an array in jit(f).lower(...), anywhere "
+     "in "
+     "its pytrees. Compares by shape and dtype.\n\n"
+     ">>> qb.jit(qb.sum).lower(qb.ShapeDtype((2, 3), qb.float32)).program.output_shapes\n[[]]"},
     {Py_tp_new, shape_new},
+    {Py_tp_richcompare, shape_compare},
+    {Py_tp_hash, shape_hash},
     {Py_tp_dealloc, plain_dealloc},
     {Py_tp_repr, shape_repr},
     {Py_tp_getset, shape_getset},

@@ -447,26 +447,81 @@ static PyType_Spec spec = {"quabla.Transform", sizeof(Transform), 0,
 #define KEYWORDS(f) (PyCFunction)(void (*)(void)) f, METH_VARARGS | METH_KEYWORDS
 static PyMethodDef functions[] = {
     {"jit", KEYWORDS(jit),
-     "jit(fun, device=None, static_argnums=(), max_traces=8, static_argnames=(), "
-     "precision=None)\n--\n\n"
-     "fun, traced once per signature (structure, shapes, dtypes, static values) and compiled."},
+     "jit(fun, device=None, static_argnums=(), max_traces=8, static_argnames=(), precision=None)\n"
+     "--\n"
+     "\n"
+     "fun, traced once per signature and compiled.\n"
+     "\n"
+     "The signature is the structure of the arguments, shapes and dtypes of their arrays, and all "
+     "else by value: Python numbers and static\n"
+     "arguments, which are numbered or named and may be any hashable. At most max_traces traces "
+     "are kept; another one evicts the one used least\n"
+     "recently, with a RetraceWarning. device: None or \"cpu\", \"cuda\", \"cuda:N\", \"mlx\". "
+     "precision: None, \"float32\" or \"float64\".\n"
+     "\n"
+     "A keyword that names the next positional parameter is that argument; other keywords must be "
+     "static. With keywords only, a decorator.\n"
+     ".lower(*args) traces without running. Raises TypeError for arguments that are no arrays, "
+     "numbers or pytrees, TracerError where traced code\n"
+     "asks for a value, UnsupportedOperationError for a device that is not there.\n"
+     "\n"
+     ">>> f = qb.jit(lambda x, n: qb.sin(x) * n, static_argnums=1)\n"
+     ">>> f(qb.array([0.0, 1.0]), 2)\n"
+     "Tensor([0.        , 1.68294197], dtype=float64)"},
     {"grad", KEYWORDS(grad),
-     "grad(fun, argnums=0, has_aux=False)\n--\n\nThe gradient of a function that returns a "
-     "floating scalar.\n\n"
-     "It has the structure and dtypes of the argument, bool leaves give None. With has_aux, fun "
-     "returns (value, aux) and the result is "
-     "(gradient, aux)."},
+     "grad(fun, argnums=0, has_aux=False)\n"
+     "--\n"
+     "\n"
+     "The gradient of a function that returns a floating scalar.\n"
+     "\n"
+     "It has the structure and dtypes of the argument numbered in argnums, a tuple of them where "
+     "argnums is a tuple; a bool leaf gives None, a\n"
+     "Python number is a float64 array. With has_aux, fun returns (value, aux) and the result is "
+     "(gradient, aux). With keywords only, a\n"
+     "decorator. Raises ValueError for a result that is no floating scalar or for argnums out of "
+     "range, TypeError for one that is no array.\n"
+     "\n"
+     ">>> qb.grad(lambda p, x: qb.sum(p[\"w\"] * x) + p[\"b\"])({\"w\": qb.ones((2,)), \"b\": "
+     "1.0}, qb.array([3.0, 4.0]))\n"
+     "{'b': Tensor(1., dtype=float64), 'w': Tensor([3., 4.], dtype=float64)}"},
     {"value_and_grad", KEYWORDS(value_and_grad),
-     "value_and_grad(fun=None, argnums=0, has_aux=False)\n--\n\n(value, gradient); with has_aux "
-     "((value, aux), gradient)."},
+     "value_and_grad(fun=None, argnums=0, has_aux=False)\n"
+     "--\n"
+     "\n"
+     "(value, gradient) of a function that returns a floating scalar; with has_aux ((value, aux), "
+     "gradient). See grad.\n"
+     "\n"
+     ">>> qb.value_and_grad(lambda x: x**3)(2.0)\n"
+     "(Tensor(8., dtype=float64), Tensor(12., dtype=float64))"},
     {"vmap", KEYWORDS(vmap),
-     "vmap(fun, in_axes=0, out_axes=0)\n--\n\nfun for every example along an axis of its "
-     "arguments.\n\n"
-     "in_axes, out_axes: an int, None (not mapped), or a pytree of them that matches the arguments "
-     "or the result from the top."},
+     "vmap(fun, in_axes=0, out_axes=0)\n"
+     "--\n"
+     "\n"
+     "fun for every example along an axis of its arguments, all at once.\n"
+     "\n"
+     "in_axes, out_axes: an int, negative from the end; None, not mapped; or a pytree of them that "
+     "matches the arguments or the result from the\n"
+     "top. All mapped axes have one length. A result that depends on nothing mapped is repeated, "
+     "or returned as it is for None. The values are\n"
+     "those of a loop over the examples, bit for bit. Raises ValueError for axes that do not fit, "
+     "with the path of the leaf.\n"
+     "\n"
+     ">>> qb.vmap(lambda x, w: qb.sum(x * w), in_axes=(0, None))(qb.array([[1.0, 2.0], [3.0, "
+     "4.0]]), qb.array([1.0, 10.0]))\n"
+     "Tensor([21., 43.], dtype=float64)"},
     {"jvp", KEYWORDS(jvp),
-     "jvp(fun, primals, tangents)\n--\n\n(fun(*primals), its derivative in the direction of "
-     "tangents)."},
+     "jvp(fun, primals, tangents)\n"
+     "--\n"
+     "\n"
+     "(fun(*primals), its derivative in the direction of tangents), by forward mode.\n"
+     "\n"
+     "primals and tangents are tuples or lists of equal structure, shapes and dtypes. The tangent "
+     "of a bool input is a bool array that says\n"
+     "nothing, that of a bool output is float zeros. Raises TypeError for another shape or dtype, "
+     "ValueError for another structure.\n"
+     "\n"
+     ">>> qb.jvp(lambda x: qb.sin(x) * x, (qb.array(1.0),), (qb.array(1.0),))\n"
+     "(Tensor(0.84147098, dtype=float64), Tensor(1.38177329, dtype=float64))"},
     {"_transform", custom, METH_VARARGS, NULL},
     {0},
 };

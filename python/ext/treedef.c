@@ -277,15 +277,60 @@ static PyObject *map_py(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_
 
 static PyMethodDef functions[] = {
     {"flatten", tree_flatten_py, METH_O,
-     "flatten(tree)\n--\n\nIts leaves, a list, and its structure."},
-    {"leaves", leaves_py, METH_O, "leaves(tree)\n--\n\nIts leaves, a list."},
-    {"structure", structure_py, METH_O, "structure(tree)\n--\n\nIts TreeDef."},
+     "flatten(tree)\n"
+     "--\n"
+     "\n"
+     "The leaves of a tree, a list in the order of its structure, and that structure, a TreeDef. "
+     "Dicts go by sorted keys.\n"
+     "\n"
+     "Raises TypeError for keys that cannot be sorted, ValueError for a tree that contains "
+     "itself.\n"
+     "\n"
+     ">>> qb.tree.flatten({\"b\": [1, None], \"a\": 2})\n"
+     "([2, 1], TreeDef({'a': *, 'b': [*, None]}))"},
+    {"leaves", leaves_py, METH_O,
+     "leaves(tree)\n"
+     "--\n"
+     "\n"
+     "The leaves of a tree, a list.\n"
+     "\n"
+     ">>> qb.tree.leaves({\"b\": [1, None], \"a\": 2})\n"
+     "[2, 1]"},
+    {"structure", structure_py, METH_O,
+     "structure(tree)\n"
+     "--\n"
+     "\n"
+     "The structure of a tree: a TreeDef, which compares and hashes by classes, keys and aux "
+     "data.\n"
+     "\n"
+     ">>> qb.tree.structure((1, [2])) == qb.tree.structure((3, [4]))\n"
+     "True"},
     {"unflatten", unflatten_py, METH_VARARGS,
-     "unflatten(treedef, leaves)\n--\n\nThe tree of this structure with these leaves."},
+     "unflatten(treedef, leaves)\n"
+     "--\n"
+     "\n"
+     "The tree of this structure with these leaves. Raises ValueError for another number of them.\n"
+     "\n"
+     ">>> qb.tree.unflatten(qb.tree.structure({\"a\": 1, \"b\": [2]}), [\"x\", \"y\"])\n"
+     "{'a': 'x', 'b': ['y']}"},
     {"flatten_with_path", with_path_py, METH_O,
-     "flatten_with_path(tree)\n--\n\nA list of (path, leaf), and its structure."},
+     "flatten_with_path(tree)\n"
+     "--\n"
+     "\n"
+     "A list of (path, leaf), and the structure. A path is a tuple of keys, field names and "
+     "positions.\n"
+     "\n"
+     ">>> qb.tree.flatten_with_path({\"a\": [1, 2]})[0]\n"
+     "[(('a', 0), 1), (('a', 1), 2)]"},
     {"map", (PyCFunction)(void (*)(void))map_py, METH_FASTCALL,
-     "map(f, tree, *rest)\n--\n\nThe tree of f of corresponding leaves."},
+     "map(f, tree, *rest)\n"
+     "--\n"
+     "\n"
+     "The tree of f of corresponding leaves. Raises ValueError where a tree has another structure "
+     "than the first.\n"
+     "\n"
+     ">>> qb.tree.map(lambda x, y: x + y, {\"a\": 1, \"b\": [2]}, {\"a\": 10, \"b\": [20]})\n"
+     "{'a': 11, 'b': [22]}"},
     {0},
 };
 static PyModuleDef tree_def = {PyModuleDef_HEAD_INIT, .m_name = "quabla._core.tree", .m_size = -1,

@@ -437,10 +437,21 @@ static PyType_Spec spec = {"quabla.VjpFunction", sizeof(Vjp), 0,
                            slots};
 static PyMethodDef functions[] = {
     {"vjp", (PyCFunction)(void (*)(void))vjp, METH_VARARGS | METH_KEYWORDS,
-     "vjp(fun, *primals, has_aux=False)\n--\n\nfun(*primals), and a function from a cotangent of "
-     "it to those of the primals.\n\n"
+     "vjp(fun, *primals, has_aux=False)\n"
+     "--\n"
+     "\n"
+     "fun(*primals), and a function from a cotangent of it to those of the primals.\n"
+     "\n"
      "Returns (out, vjp_fun), or (out, vjp_fun, aux) where has_aux says that fun returns (out, "
-     "aux)."},
+     "aux). vjp_fun takes a cotangent of out's\n"
+     "structure, shapes and dtypes (a Python number stands for a scalar) and returns a tuple with "
+     "one entry for each primal, None for bool\n"
+     "leaves; it can be jitted and vmapped. Raises TypeError for a cotangent of another shape or "
+     "dtype, ValueError for another structure.\n"
+     "\n"
+     ">>> out, pull = qb.vjp(lambda x, y: x * y, qb.array([1.0, 2.0]), qb.array(3.0))\n"
+     ">>> pull(qb.array([1.0, 1.0]))\n"
+     "(Tensor([3., 3.], dtype=float64), Tensor(3., dtype=float64))"},
     {0},
 };
 

@@ -14,10 +14,9 @@ import struct
 import sys
 from fractions import Fraction
 
+import build
 import gmpy2
 import page
-
-import build
 
 INF, NAN = math.inf, math.nan
 TINY, MAX, MIN_NORMAL = 5e-324, sys.float_info.max, sys.float_info.min

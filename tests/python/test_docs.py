@@ -1,10 +1,12 @@
 """Pages that are made from the code are up to date."""
 
+import doctest
 import pathlib
 import re
 import subprocess
 import sys
 
+import pytest
 import quabla as qb
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -30,3 +32,17 @@ def test_function_table_shows_every_array_function():
     shown = set(re.findall(r"^\| `(\w+)", (ROOT / "docs/functions.md").read_text(), re.M))
     missing = [name for name in NAMES.split() if name not in shown or not callable(getattr(qb, name))]
     assert not missing
+TRANSFORMS = (
+    "Compiler checkpoint custom_jvp custom_vjp explain grad hessian jacobian jit jvp value_and_grad vjp vmap ShapeDtype"
+)
+TREE = "flatten flatten_with_path leaves map register register_dataclass structure unflatten"
+DOCUMENTED = {name: getattr(qb, name) for name in TRANSFORMS.split()} | {
+    "tree." + n: getattr(qb.tree, n) for n in TREE.split()
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_the_example_of_a_transform_prints_what_it_shows(name):
+    test = doctest.DocTestParser().get_doctest(DOCUMENTED[name].__doc__, {"qb": qb}, name, None, None)
+    assert test.examples
+    assert not doctest.DocTestRunner(verbose=False).run(test).failed

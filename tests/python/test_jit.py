@@ -230,6 +230,33 @@ def test_bad_arguments_name_their_place():
         qb.jit(3)
 
 
+def test_messages_say_what_to_do():
+    x, kept = qb.ones((2,)), []
+    qb.jit(lambda y: kept.append(y) or y)(x)
+    for use, kind, match in [
+        (
+            lambda: qb.jit(lambda d: d)({"a": [kept[0]]}),
+            qb.TracerError,
+            r"argument 0 'a/0' is a TraceTensor whose trace has ended; return it",
+        ),
+        (lambda: qb.grad(lambda y: qb.sum(y * kept[0]))(x), qb.TracerError, "after its trace has ended; return it"),
+        (
+            lambda: qb.grad(lambda y: y)(x),
+            ValueError,
+            r"not float64\[2\]; take its quabla.sum or mean, or its jacobian",
+        ),
+        (lambda: qb.jit(lambda y, n: y, static_argnums=1)(x, [1]), TypeError, "not hashable; use a tuple"),
+        (lambda: qb.jit(lambda y, n: y, static_argnums=1)(x, x), TypeError, "leave it out of static_argnums"),
+        (
+            lambda: qb.vjp(lambda y: {"r": y}, x)[1]({"r": qb.ones((3,))}),
+            TypeError,
+            r"output 'r' is float64\[2\], its cotangent float64\[3\]",
+        ),
+    ]:
+        with pytest.raises(kind, match=match):
+            use()
+
+
 def test_jit_equals_eager_bit_for_bit():
     x = qb.array(np.random.RandomState(0).randn(50, 7))
 

@@ -184,6 +184,15 @@ def test_programs_and_executables_say_what_they_are():
     assert program.vjp("c")["a"].vjp("d")["c"].output_shape == [2, 4]
 
 
+def test_shapes_compare_and_hash():
+    a, b = qb.ShapeDtype((2, 3)), qb.ShapeDtype([2, 3], "float64")
+    assert a == b
+    assert hash(a) == hash(b)
+    assert a != qb.ShapeDtype((2, 3), qb.float32)
+    assert a != qb.ShapeDtype((3, 2))
+    assert a != (2, 3)
+
+
 def test_derivatives_that_are_zero_are_zeros():
     program = qb.Compiler().trace(lambda a, b: a * 2.0, [("a", [2]), ("b", [3])])
     assert program.vjp("c")["b"].compile()({"a": qb.ones((2,)), "b": qb.ones((3,)), "c": qb.ones((2,))}).tolist() == [

@@ -85,6 +85,20 @@ def test_bad_axes():
     assert qb.vmap(lambda x, y: x * y, in_axes=(0, None))(x, 2.0).tolist() == [[2.0] * 3] * 2
 
 
+def test_axes_that_do_not_fit_are_shown_beside_the_structure():
+    x = qb.ones((2, 3))
+    with pytest.raises(
+        ValueError, match=r"in_axes \(0,\) does not fit the arguments, which have the structure TreeDef\(\(\*, \*\)\)"
+    ):
+        qb.vmap(lambda a, b: a, in_axes=(0,))(x, x)
+    with pytest.raises(
+        ValueError, match=r"in_axes {'w': 0} does not fit argument 0/p, which has the structure TreeDef\({'b': \*}\)"
+    ):
+        qb.vmap(lambda a: a, in_axes=({"p": {"w": 0}},))({"p": {"b": x}})
+    with pytest.raises(ValueError, match=r"out_axes \(0, 0\) does not fit the result"):
+        qb.vmap(lambda a: {"r": a}, out_axes=(0, 0))(x)
+
+
 def test_vmap_of_grad_and_grad_of_vmap():
     w, x = qb.array([1.0, 2.0]), qb.array([[1.0, 0.0], [0.0, 1.0], [2.0, 3.0]])
     f = lambda x, w: (x * w * w).sum()  # noqa: E731
