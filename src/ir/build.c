@@ -193,6 +193,7 @@ Val gpad_slice(Val x, int axis, int64_t start, int64_t total, int64_t step)
 
 Val gconcat(Graph *g, const Val *x, int n, int axis)
 {
+    if (!g) return NONE; /* taken from a value that is none */
     return graph_emit(g, OP_concat, x, n, &(Attr){.i = axis});
 }
 
