@@ -8,7 +8,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 import jax.numpy as jnp
 import numpy as np
-from common import RESULTS, done, lotka_volterra, micro, once, wanted
+from common import RESULTS, done, growth_cases, lotka_volterra, micro, once, wanted
 
 RESULTS["import"] = (time.perf_counter() - START) * 1e6
 import math
@@ -187,7 +187,15 @@ def loops():
     micro("dopri5", lambda: ready(s(p)))
 
 
-CASES = {"dispatch": dispatch, "pinn": pinn, "big": big, "kernels": kernels, "derivs": derivs, "loops": loops, "growth": growth}
+CASES = {
+    "dispatch": dispatch,
+    "pinn": pinn,
+    "big": big,
+    "kernels": kernels,
+    "derivs": derivs,
+    "loops": loops,
+    "growth": growth,
+}
 for group, cases in CASES.items():
     if on(group):
         cases()

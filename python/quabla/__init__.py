@@ -6,9 +6,9 @@ any order. `qb.optim` trains, `qb.random` draws keyed random numbers, `qb.tree` 
 
 import abc as _abc
 
-from ._control import cond, fori_loop, scan, switch, while_loop
 from . import _core, optim, random, tree
 from ._compiler import Compiler
+from ._control import cond, fori_loop, scan, switch, while_loop
 from ._core import (
     Executable,
     Program,

@@ -144,7 +144,9 @@ static int made_by(const Graph *g, const Node *n)
     case OP_matmul: return MADE_MATMUL;
     case OP_concat: return MADE_CONCAT;
     case OP_pad_slice: return MADE_PAD;
-    case OP_cond: case OP_scan: case OP_while: return MADE_LOOP;
+    case OP_cond:
+    case OP_scan:
+    case OP_while: return MADE_LOOP;
     default: return op_elementwise(n->op) && n->results == 1 ? MADE_ELEM : -1;
     }
 }
