@@ -13,9 +13,8 @@ import sys
 
 import matplotlib
 import numpy as np
-from common import RESULTS, growth_cases, micro
-
 import quabla as qb
+from common import RESULTS, growth_cases, micro
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -53,10 +52,19 @@ def main():
         flops = [3 * STREAMS * 2 * weights(sizes) * n for _, sizes, n in cases]
         moved = [8 * STREAMS * PASSES * 2 * sum(sizes[1:-1]) * n for _, sizes, n in cases]
         for peer in ("jax", "quabla"):
-            y = [f / results[c[0]][peer] * 1e-3 if results.get(c[0], {}).get(peer) else None for f, c in zip(flops, cases)]
+            y = [
+                f / results[c[0]][peer] * 1e-3 if results.get(c[0], {}).get(peer) else None
+                for f, c in zip(flops, cases)
+            ]
             ax.plot(x, [v if v else float("nan") for v in y], "o-", label=peer)
         ax.axhline(top, color="black", linestyle="--", linewidth=0.8, label=f"product in cache: {top:.0f} GFLOP/s")
-        ax.plot(x, [f / m * memory for f, m in zip(flops, moved)], color="grey", linestyle=":", label=f"memory at {memory:.0f} GB/s")
+        ax.plot(
+            x,
+            [f / m * memory for f, m in zip(flops, moved)],
+            color="grey",
+            linestyle=":",
+            label=f"memory at {memory:.0f} GB/s",
+        )
         ax.set_xscale("log")
         ax.set_yscale("log")
         ax.set_xlabel(kind)

@@ -8,7 +8,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 import jax.numpy as jnp
 import numpy as np
-from common import RESULTS, done, lotka_volterra, micro, once, wanted
+from common import RESULTS, done, growth_cases, lotka_volterra, micro, once, wanted
 
 RESULTS["import"] = (time.perf_counter() - START) * 1e6
 import math

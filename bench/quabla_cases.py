@@ -9,7 +9,7 @@ IMPORT = (time.perf_counter() - START) * 1e6
 import math
 
 import numpy as np
-from common import RESULTS, done, lotka_volterra, micro, once, wanted
+from common import RESULTS, done, growth_cases, lotka_volterra, micro, once, wanted
 
 RESULTS["import"] = IMPORT
 GROUPS = wanted()
@@ -119,8 +119,7 @@ def kernels():
     for name, dtype, precision in FORMS:
         x = qb.linspace(-3, 3, 1_000_000).astype(dtype)
         f, g, h = (
-            qb.jit(k, precision=precision)
-            for k in (chain, lambda x: qb.sum(qb.exp(-x * x)), lambda a, b: a @ b)
+            qb.jit(k, precision=precision) for k in (chain, lambda x: qb.sum(qb.exp(-x * x)), lambda a, b: a @ b)
         )
         micro("chain1e6." + name, lambda f=f, x=x: f(x))
         micro("sumexp1e6." + name, lambda g=g, x=x: g(x))

@@ -200,8 +200,8 @@ static PyObject *compiled_call(PyObject *o, PyObject *args, PyObject *kwargs)
 /* (what, file or None, line, sweep, seconds, flops, bytes) */
 static PyObject *profile_row(const qb_step_profile *s)
 {
-    return Py_BuildValue("(sziiddd)", s->what, s->file, (int)s->line, s->sweep, s->seconds, s->flops,
-                         s->bytes);
+    return Py_BuildValue("(sziiddd)", s->what, s->file, (int)s->line, s->sweep, s->seconds,
+                         s->flops, s->bytes);
 }
 
 static PyObject *compiled_profile(PyObject *o, PyObject *args)
@@ -213,8 +213,10 @@ static PyObject *compiled_profile(PyObject *o, PyObject *args)
     PyObject *out = call_with(p, args, steps), *rows = out ? PyList_New(n) : NULL;
     for (int i = 0; rows && i < n; i++) {
         PyObject *row = profile_row(&steps[i]);
-        if (!row) Py_CLEAR(rows);
-        else PyList_SET_ITEM(rows, i, row);
+        if (!row)
+            Py_CLEAR(rows);
+        else
+            PyList_SET_ITEM(rows, i, row);
     }
     PyMem_Free(steps);
     PyObject *both = rows ? PyTuple_Pack(2, out, rows) : NULL;
@@ -281,12 +283,8 @@ static PyType_Slot lowered_slots[] = {
     {0},
 };
 static PyType_Slot compiled_slots[] = {
-    {Py_tp_dealloc, program_dealloc},
-    {Py_tp_repr, program_repr},
-    {Py_tp_call, compiled_call},
-    {Py_tp_methods, compiled_methods},
-    {Py_tp_getset, program_getset},
-    {0},
+    {Py_tp_dealloc, program_dealloc},  {Py_tp_repr, program_repr},     {Py_tp_call, compiled_call},
+    {Py_tp_methods, compiled_methods}, {Py_tp_getset, program_getset}, {0},
 };
 enum { FLAGS = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION };
 static PyType_Spec lowered_spec = {"quabla.Lowered", sizeof(Program), 0, FLAGS, lowered_slots};

@@ -70,7 +70,8 @@ static void make_put(Fold *f, const qb_plan *p, const SweepSum *s)
 bool blocks_compile(BlocksCode *b, Exec *x, const qb_plan *p, const Sweep *s, qb_error *err)
 {
     int64_t rest = s->points % BLOCK, parts = 0, pack = 0, packed = 0;
-    *b = (BlocksCode){.s = s, .full = x->exes + s->first, .blocks = (s->points + BLOCK - 1) / BLOCK};
+    *b =
+        (BlocksCode){.s = s, .full = x->exes + s->first, .blocks = (s->points + BLOCK - 1) / BLOCK};
     b->last = arena_copy(&x->arena, b->full, (size_t)s->n * sizeof *b->last);
     b->packed = arena_alloc(&x->arena, (size_t)s->n * sizeof *b->packed);
     b->puts = arena_zeroed(&x->arena, (size_t)s->n_sums, sizeof *b->puts);
@@ -107,9 +108,10 @@ typedef struct {
     const Isa *isa;
     Workspace *w;
     int n_slots;
-    atomic_llong next;               /* the block to be added next; what its thread adds is visible with the one after */
-    atomic_bool adding;              /* somebody adds */
-    atomic_llong ready[MOST_SLOTS];  /* per slot: its block + 1, once that is done */
+    atomic_llong
+        next; /* the block to be added next; what its thread adds is visible with the one after */
+    atomic_bool adding;             /* somebody adds */
+    atomic_llong ready[MOST_SLOTS]; /* per slot: its block + 1, once that is done */
 } Run;
 
 static char *slot_of(const Run *r, int64_t block)

@@ -91,8 +91,8 @@ static int64_t helper_bytes(const Exec *x)
 static int64_t workspace_bytes(const Exec *x, int threads)
 {
     int64_t helpers, sums, n = x->table_bytes,
-            parts[] = {x->work_bytes, x->parts_bytes, x->pack_bytes, x->packed_bytes,
-                       x->thread_bytes, x->block_bytes};
+                           parts[] = {x->work_bytes,   x->parts_bytes,  x->pack_bytes,
+                                      x->packed_bytes, x->thread_bytes, x->block_bytes};
     if (!mem_mul(helper_bytes(x), threads - 1, &helpers) ||
         !mem_mul(x->slot_bytes, cpu_slots(threads) + 1, &sums))
         return -1;
@@ -105,8 +105,10 @@ static int64_t workspace_bytes(const Exec *x, int threads)
 void cpu_open(Workspace *w, const qb_plan *p, char *at, int threads)
 {
     const Exec *x = p->exec;
-    *w = (Workspace){
-        .threads = threads, .base = (char **)at, .memory = at, .stride = helper_bytes(x)};
+    *w = (Workspace){.threads = threads,
+                     .base = (char **)at,
+                     .memory = at,
+                     .stride = helper_bytes(x)};
     w->base[BASE_WORK] = at += x->table_bytes;
     w->base[BASE_PARTS] = at += x->work_bytes;
     w->pack = at += x->parts_bytes;

@@ -55,8 +55,8 @@ typedef struct {
     void *c;
     int64_t c_row, c_col;
     bool f32;
-    bool narrow;          /* C is float32 */
-    bool add;             /* C holds totals of earlier blocks of k */
+    bool narrow;        /* C is float32 */
+    bool add;           /* C holds totals of earlier blocks of k */
     const Real *packed; /* all panels, or NULL */
 } Product;
 
@@ -243,9 +243,8 @@ INLINE void run(const Product *p, const Copies *copy)
                     copy_a(p, i0, mc, k0, s.k, copy->a, &s);
                 else
                     a = (const Real *)p->a + i0 * p->a_row + k0 * p->a_col;
-                run_block(p, &s, mc, k0, j0, j1, a,
-                          copy->totals ? copy->totals : (Real *)p->c + at, (float *)p->c + at,
-                          copy->panel);
+                run_block(p, &s, mc, k0, j0, j1, a, copy->totals ? copy->totals : (Real *)p->c + at,
+                          (float *)p->c + at, copy->panel);
             }
             if (copy->totals && !rounded) scatter(p, copy->totals, i0, mc, j0, j1);
         }
@@ -274,25 +273,17 @@ void ENTRY(gemm_rows)(const GemmJob *g, int64_t m0, int64_t m1)
 {
     const bool f32 = sizeof(Real) == 8 && g->dtype == QB_F32, narrow = f32 && !g->wide;
     const int64_t size = f32 ? 4 : sizeof(Real);
-    Product p = {m1 - m0,
-                 g->n,
-                 g->k,
-                 (const char *)g->a + m0 * g->a_row * size,
-                 g->a_row,
-                 g->a_col,
-                 g->b,
-                 g->b_row,
-                 g->b_col,
-                 (char *)g->c + m0 * g->c_row * (narrow ? 4 : (int64_t)sizeof(Real)),
-                 g->c_row,
-                 1,
-                 f32,
-                 narrow,
-                 g->add,
-                 g->packed};
+    Product p = {m1 - m0,  g->n,
+                 g->k,     (const char *)g->a + m0 * g->a_row * size,
+                 g->a_row, g->a_col,
+                 g->b,     g->b_row,
+                 g->b_col, (char *)g->c + m0 * g->c_row * (narrow ? 4 : (int64_t)sizeof(Real)),
+                 g->c_row, 1,
+                 f32,      narrow,
+                 g->add,   g->packed};
     if (!p.packed && gemm_plan_swapped(g))
-        p = (Product){p.n, p.m, p.k,     p.b,   p.b_col,  p.b_row, p.a, p.a_col, p.a_row,
-                      p.c, 1,   p.c_row, p.f32, p.narrow, p.add,   NULL};
+        p = (Product){p.n,     p.m, p.k, p.b,     p.b_col, p.b_row,  p.a,   p.a_col,
+                      p.a_row, p.c, 1,   p.c_row, p.f32,   p.narrow, p.add, NULL};
     bool a = p.f32 || far_apart(&p), b = !p.packed && (p.f32 || p.b_col != 1);
     bool c = p.c_col != 1 || (narrow && p.k > BLOCK);
     if (a || b || c)

@@ -20,8 +20,7 @@ bool gemm_plan_swapped(const GemmJob *g)
     int64_t lanes = g->native ? 16 : 8;
     double down = (double)((g->m + lanes - 1) / lanes);
     double across = (double)((g->n + lanes - 1) / lanes);
-    double widen = widens(g) ? 1.25 : 0,
-           stores = n == 1 && g->c_row == 1 ? 0 : 8 * m * n / k;
+    double widen = widens(g) ? 1.25 : 0, stores = n == 1 && g->c_row == 1 ? 0 : 8 * m * n / k;
     double as_is = m * ((across > 1.75 ? across : 1.75) + widen) + n * copying(g, g->b_col == 1);
     double swapped =
         n * ((down > 1.75 ? down : 1.75) + widen) + m * copying(g, g->a_row == 1) + stores;

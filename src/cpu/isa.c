@@ -4,19 +4,19 @@
    levels give the same bits; a new one is a line here, a line in meson.build and a header. */
 #include "cpu/cpu.h"
 
-#define LEVEL(level)                                                                              \
-    extern KernelFn *const kernels_##level[KERNEL_COUNT];                                         \
-    extern const Reducer reducers_##level[REDUCER_COUNT][2];                                      \
-    extern void gemm_rows_##level(const GemmJob *job, int64_t m0, int64_t m1);                    \
-    extern void gemm_pack_##level(const GemmJob *job);                                            \
-    extern void gemm_rows_f32_##level(const GemmJob *job, int64_t m0, int64_t m1);                \
-    extern void gemm_pack_f32_##level(const GemmJob *job);                                        \
-    static const Isa isa_##level = {#level,                                                       \
-                                    kernels_##level,                                              \
-                                    reducers_##level,                                             \
-                                    gemm_rows_##level,                                            \
-                                    gemm_pack_##level,                                            \
-                                    gemm_rows_f32_##level,                                        \
+#define LEVEL(level)                                                               \
+    extern KernelFn *const kernels_##level[KERNEL_COUNT];                          \
+    extern const Reducer reducers_##level[REDUCER_COUNT][2];                       \
+    extern void gemm_rows_##level(const GemmJob *job, int64_t m0, int64_t m1);     \
+    extern void gemm_pack_##level(const GemmJob *job);                             \
+    extern void gemm_rows_f32_##level(const GemmJob *job, int64_t m0, int64_t m1); \
+    extern void gemm_pack_f32_##level(const GemmJob *job);                         \
+    static const Isa isa_##level = {#level,                                        \
+                                    kernels_##level,                               \
+                                    reducers_##level,                              \
+                                    gemm_rows_##level,                             \
+                                    gemm_pack_##level,                             \
+                                    gemm_rows_f32_##level,                         \
                                     gemm_pack_f32_##level};
 
 #if defined(__x86_64__)

@@ -35,8 +35,9 @@ static void numbers(Text *t, int n, const int64_t *x, const char *between)
 static void memory(Text *t, const Slot *slots, int slot)
 {
     static const char *const kinds[] = {
-        [SLOT_INPUT] = "in", [SLOT_OUTPUT] = "out", [SLOT_CONST] = "const", [SLOT_CURSOR] = "cursor",
-        [SLOT_WORK] = "work", [SLOT_ROWS] = "rows", [SLOT_PART] = "part"};
+        [SLOT_INPUT] = "in",      [SLOT_OUTPUT] = "out", [SLOT_CONST] = "const",
+        [SLOT_CURSOR] = "cursor", [SLOT_WORK] = "work",  [SLOT_ROWS] = "rows",
+        [SLOT_PART] = "part"};
     const Slot *s = &slots[slot];
     if (s->kind == SLOT_WORK || s->kind == SLOT_ROWS || s->kind == SLOT_PART)
         text_add(t, "%s+%lld", kinds[s->kind], (long long)s->offset);

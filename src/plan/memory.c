@@ -53,9 +53,9 @@ static int add_const(Draft *d, qb_buffer *b, int dtype)
     qb_plan *p = d->p;
     if (!hold(d, b)) return -1;
     return memory_add(d, (Slot){.kind = SLOT_CONST,
-                              .dtype = (uint8_t)dtype,
-                              .index = p->n_consts - 1,
-                              .bytes = b->bytes});
+                                .dtype = (uint8_t)dtype,
+                                .index = p->n_consts - 1,
+                                .bytes = b->bytes});
 }
 
 /* One element for all: a matmul reads it with strides of 0. */
@@ -73,7 +73,8 @@ static int add_splat(Draft *d, Id v)
 
 int memory_work(Draft *d, int dtype, int64_t bytes)
 {
-    return memory_add(d, (Slot){.kind = SLOT_WORK, .dtype = (uint8_t)dtype, .index = -1, .bytes = bytes});
+    return memory_add(
+        d, (Slot){.kind = SLOT_WORK, .dtype = (uint8_t)dtype, .index = -1, .bytes = bytes});
 }
 
 int memory_slot(Draft *d, Id v)
@@ -99,18 +100,18 @@ bool memory_open(Draft *d)
     for (uint32_t i = 0; i < g->n_inputs; i++) {
         const Type *t = &g->types[g->inputs[i]];
         int s = memory_add(d, (Slot){.kind = SLOT_INPUT,
-                                   .dtype = t->dtype,
-                                   .index = (int32_t)i,
-                                   .bytes = type_bytes(t)});
+                                     .dtype = t->dtype,
+                                     .index = (int32_t)i,
+                                     .bytes = type_bytes(t)});
         if (s < 0) return false;
         d->slot[g->inputs[i]] = s;
     }
     for (uint32_t i = 0; i < g->n_outputs; i++) {
         const Type *t = &g->types[g->outputs[i]];
         if (memory_add(d, (Slot){.kind = SLOT_OUTPUT,
-                               .dtype = t->dtype,
-                               .index = (int32_t)i,
-                               .bytes = type_bytes(t)}) < 0)
+                                 .dtype = t->dtype,
+                                 .index = (int32_t)i,
+                                 .bytes = type_bytes(t)}) < 0)
             return false;
     }
     return true;

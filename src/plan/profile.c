@@ -78,8 +78,8 @@ static void product(const qb_plan *p, const MatMul *m, double times, qb_step_pro
     out->flops = times * 2 * rows * n * k * batches(m, NULL);
     snprintf(out->what, sizeof out->what, "matmul %.0fx%.0fx%.0f", rows, k, n);
     if (m->rank)
-        snprintf(out->what, sizeof out->what, "matmul %.0f of %.0fx%.0fx%.0f", batches(m, NULL), rows,
-                 k, n);
+        snprintf(out->what, sizeof out->what, "matmul %.0f of %.0fx%.0fx%.0f", batches(m, NULL),
+                 rows, k, n);
 }
 
 void profile_step(const qb_plan *p, int i, qb_step_profile *out)

@@ -102,8 +102,7 @@ static bool make_region(Maker *m, Region *r)
     int64_t rows = r->dims[0] / m->s->points;
     bool sums = r->form == REDUCE_LEADING || r->split == 0;
     for (int i = 0; i < r->n_loads; i++)
-        if (!r->loads[i].splat &&
-            !see(m, &r->loads[i].at.slot, rows * r->loads[i].at.stride[0]))
+        if (!r->loads[i].splat && !see(m, &r->loads[i].at.slot, rows * r->loads[i].at.stride[0]))
             return false;
     for (int i = 0; i < r->n_stores; i++)
         if (!see(m, &r->stores[i].at.slot, rows * r->stores[i].at.stride[0])) return false;

@@ -18,12 +18,12 @@
 
 enum {
     LEAST_POINTS = 2 * BLOCK, /* fewer are one block or little more */
-    LEAST_BYTES = 1 << 19,    /* rows of all points that would stay in cache; less does so untiled */
-    SUM_PASSES = 4,           /* a block's part of a sum is written, read, and added to the total */
-    EXTENTS = 16,             /* that are counted, and the heaviest of them that are tried */
+    LEAST_BYTES = 1 << 19, /* rows of all points that would stay in cache; less does so untiled */
+    SUM_PASSES = 4,        /* a block's part of a sum is written, read, and added to the total */
+    EXTENTS = 16,          /* that are counted, and the heaviest of them that are tried */
     CANDIDATES = 4,
-    SWEEPS = 4,               /* of a plan */
-    ROUNDS = 8                /* of a trial, each with more jobs left out */
+    SWEEPS = 4, /* of a plan */
+    ROUNDS = 8  /* of a trial, each with more jobs left out */
 };
 
 typedef enum { BEFORE, IN, AFTER } When;
@@ -36,12 +36,12 @@ typedef struct {
 typedef struct {
     Draft *d;
     int64_t points;
-    uint8_t *when;    /* per job */
-    bool *out;        /* per job: it stays out of the sweep */
-    uint8_t *made;    /* per slot: when the last of its writers so far runs */
-    int32_t *writer;  /* per slot: that writer; -1 */
-    bool *local;      /* per slot: only jobs of the sweep touch it, point by point */
-    Touch *touches;   /* of the job in hand */
+    uint8_t *when;   /* per job */
+    bool *out;       /* per job: it stays out of the sweep */
+    uint8_t *made;   /* per slot: when the last of its writers so far runs */
+    int32_t *writer; /* per slot: that writer; -1 */
+    bool *local;     /* per slot: only jobs of the sweep touch it, point by point */
+    Touch *touches;  /* of the job in hand */
     int n_touches, cap_touches;
 } Tile;
 
@@ -300,8 +300,10 @@ static bool classify_all(Tile *t)
         memset(t->made, BEFORE, (size_t)d->p->n_slots);
         for (int s = 0; s < d->p->n_slots; s++) t->writer[s] = -1;
         for (int j = 0; j < d->n_jobs;)
-            if (d->jobs[j]->sweep) j = classify_sweep(t, j);
-            else if (!classify(t, j++, &again)) return false;
+            if (d->jobs[j]->sweep)
+                j = classify_sweep(t, j);
+            else if (!classify(t, j++, &again))
+                return false;
         find_local(t);
         again |= leave_out_lonely(t);
     }
@@ -327,8 +329,10 @@ static int64_t gain(const Tile *t)
             if (t->local[job->reads.at[i]]) saved += slots[job->reads.at[i]].bytes;
         for (int i = 0; i < job->writes.n; i++) {
             int32_t s = job->writes.at[i];
-            if (t->local[s]) saved += slots[s].bytes;
-            else if (job->step.along == ALONG_INNER) sums += SUM_PASSES * blocks * slots[s].bytes;
+            if (t->local[s])
+                saved += slots[s].bytes;
+            else if (job->step.along == ALONG_INNER)
+                sums += SUM_PASSES * blocks * slots[s].bytes;
         }
     }
     if (policy == TILE_ALWAYS) return saved;
@@ -359,8 +363,7 @@ static Job *part_of(Tile *t, const Job *job, bool in)
     to->step.matmul.parts = parts;
     to->step.matmul.n_parts = 0;
     for (int i = 0; i < m->n_parts; i++)
-        if ((m->parts[i].m % t->points == 0) == in)
-            parts[to->step.matmul.n_parts++] = m->parts[i];
+        if ((m->parts[i].m % t->points == 0) == in) parts[to->step.matmul.n_parts++] = m->parts[i];
     return finish_memory(d, to) ? to : NULL;
 }
 
@@ -474,7 +477,8 @@ static bool add_sweep(Tile *t, bool *found)
     }
     *found = best >= 0;
     if (*found)
-        return attempt(t, old, n_old, c[best].points) && arrange(t) && sweep_make(d, t->points, t->local);
+        return attempt(t, old, n_old, c[best].points) && arrange(t) &&
+               sweep_make(d, t->points, t->local);
     d->jobs = old;
     d->n_jobs = n_old;
     for (int j = 0; j < n_old; j++)

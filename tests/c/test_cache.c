@@ -11,8 +11,10 @@ static bool counting_prepare(qb_plan *p, const qb_options *options, qb_error *er
     return ref_prepare(p, options, err);
 }
 
-static const Target counting_target = {
-    .name = "counting", .prepare = counting_prepare, .run = ref_run, .drop = ref_drop};
+static const Target counting_target = {.name = "counting",
+                                       .prepare = counting_prepare,
+                                       .run = ref_run,
+                                       .drop = ref_drop};
 
 /* One op on up to two arrays of one dtype and shape; the first element of the result. */
 static double eager(Op op, const Attr *attr, const Type *t, int n, const void *x, const void *y,

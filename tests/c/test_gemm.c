@@ -28,8 +28,8 @@ static float native_element(const GemmJob *g, int64_t i, int64_t j)
     for (int64_t k0 = 0; k0 < g->k; k0 += BLOCK) {
         float acc = 0;
         for (int64_t k = k0; k < g->k && k < k0 + BLOCK; k++)
-            acc = __builtin_fmaf(a[i * g->a_row + k * g->a_col], b[k * g->b_row + j * g->b_col],
-                                 acc);
+            acc =
+                __builtin_fmaf(a[i * g->a_row + k * g->a_col], b[k * g->b_row + j * g->b_col], acc);
         total = k0 || g->add ? total + acc : acc;
     }
     return g->k || g->add ? total : 0;

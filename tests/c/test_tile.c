@@ -72,8 +72,10 @@ static Graph *network(int dtype, int64_t in, int64_t wide, int64_t n, int64_t ot
 {
     Graph *g = graph_new(err);
     if (!g) return NULL;
-    Type tx = type_make(dtype, 2, (int64_t[]){n, in}), tw = type_make(dtype, 2, (int64_t[]){in, wide}),
-         tb = type_make(dtype, 1, (int64_t[]){wide}), tv = type_make(dtype, 2, (int64_t[]){wide, wide}),
+    Type tx = type_make(dtype, 2, (int64_t[]){n, in}),
+         tw = type_make(dtype, 2, (int64_t[]){in, wide}),
+         tb = type_make(dtype, 1, (int64_t[]){wide}),
+         tv = type_make(dtype, 2, (int64_t[]){wide, wide}),
          to = type_make(dtype, 2, (int64_t[]){others, in});
     Val x = graph_input(g, "x", &tx), w = graph_input(g, "w", &tw), b = graph_input(g, "b", &tb),
         v = graph_input(g, "v", &tv), o = graph_input(g, "o", &to);
@@ -217,17 +219,21 @@ static void test_random_programs_over_points_keep_their_bits(void)
 
 static void test_networks_of_every_size_and_dtype_keep_their_bits(void)
 {
-    static const struct { int64_t in, wide, n, others; } sizes[] = {
-        {2, 20, 1000, 100}, {3, 64, 256, 256}, {2, 300, 260, 7}, {1, 1, 500, 1}, {2, 32, 4000, 33},
-        {256, 256, 256, 10}, {128, 128, 385, 128},
+    static const struct {
+        int64_t in, wide, n, others;
+    } sizes[] = {
+        {2, 20, 1000, 100}, {3, 64, 256, 256},   {2, 300, 260, 7},     {1, 1, 500, 1},
+        {2, 32, 4000, 33},  {256, 256, 256, 10}, {128, 128, 385, 128},
     };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int dtype = QB_F32; dtype <= QB_F64; dtype++) {
             qb_error err = {0};
-            Graph *g = network(dtype, sizes[i].in, sizes[i].wide, sizes[i].n, sizes[i].others, &err);
+            Graph *g =
+                network(dtype, sizes[i].in, sizes[i].wide, sizes[i].n, sizes[i].others, &err);
             REQUIRE(g != NULL);
             int sweeps = check_program(g, i, false);
-            if (!CHECK(sweeps > 0)) fprintf(stderr, "    size %d dtype %d: %d\n", (int)i, dtype, sweeps);
+            if (!CHECK(sweeps > 0))
+                fprintf(stderr, "    size %d dtype %d: %d\n", (int)i, dtype, sweeps);
             graph_release(g);
         }
 }
