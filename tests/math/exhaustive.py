@@ -12,11 +12,10 @@ import subprocess
 import sys
 import tempfile
 
+import build
 import gmpy2
 import page
 from ulp import REFERENCE, Error
-
-import build
 
 FLAGS = ["-Wno-unused-function", "-lm"]
 

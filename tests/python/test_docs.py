@@ -32,6 +32,16 @@ def test_function_table_shows_every_array_function():
     shown = set(re.findall(r"^\| `(\w+)", (ROOT / "docs/functions.md").read_text(), re.M))
     missing = [name for name in NAMES.split() if name not in shown or not callable(getattr(qb, name))]
     assert not missing
+
+
+def test_the_type_stub_names_what_the_package_has():
+    stub = (ROOT / "python/quabla/__init__.pyi").read_text()
+    named = set(re.findall(r"\bas (\w+)", stub)) | set(re.findall(r"^(?:def|class) (\w+)", stub, re.M))
+    builtin = {"abs", "all", "any", "max", "min", "pow", "round", "sum"}  # attributes outside __all__
+    assert named == set(qb.__all__) | builtin
+    assert (ROOT / "python/quabla/py.typed").is_file()
+
+
 TRANSFORMS = (
     "Compiler checkpoint custom_jvp custom_vjp explain grad hessian jacobian jit jvp value_and_grad vjp vmap ShapeDtype"
 )
