@@ -1,8 +1,9 @@
 """Burgers' equation u_t + u u_x = (0.01 / pi) u_xx on [-1, 1] x [0, 0.99], u(x, 0) = -sin(pi x), u(-1, t) = u(1, t) = 0.
 
-A 2-20-20-20-1 tanh network, Adam with a decaying rate, then L-BFGS. A shock forms at x = 0, so the points inside are drawn anew every
-while, more of them where the residual is large. u is odd in x, so every point comes with its mirror image: else the sample itself
-would push the shock aside. The exact solution is the Cole-Hopf integral (Cole 1951, Hopf 1950):
+A 2-20-20-20-1 tanh network, Adam with a decaying rate, then L-BFGS. Initial and boundary values hold by construction (Lagaris and
+others 1998), so the residual is all that is trained. A shock forms at x = 0, so the points are drawn anew every while, more of them
+where the residual is large. u is odd in x, so every point comes with its mirror image: else the sample itself would push the shock
+aside. The exact solution is the Cole-Hopf integral (Cole 1951, Hopf 1950):
     u(x, t) = -N / D,  N = int sin(pi (x - y)) f(x - y) exp(-y^2 / (4 nu t)) dy,  D the same without the sine,
     f(z) = exp(-cos(pi z) / (2 pi nu)),
 taken by Gauss-Hermite quadrature in y / sqrt(4 nu t).
@@ -19,8 +20,8 @@ NU = 0.01 / math.pi
 SIZES = (2, 20, 20, 20, 1)
 
 
-def u(x, t, p):
-    return value(p, x, t)
+def u(x, t, p):  # -sin(pi x) at t = 0, and 0 at both ends, whatever the network is
+    return -qb.sin(math.pi * x) + t * (1.0 - x * x) * value(p, x, t)
 
 
 u_x, u_t = qb.grad(u, 0), qb.grad(u, 1)
@@ -35,12 +36,8 @@ residuals = qb.vmap(residual, in_axes=(0, 0, None))
 u_at = qb.vmap(u, in_axes=(0, 0, None))
 
 
-def loss(p, inside, boundary, start):
-    return {
-        "equation": qb.mean(residuals(*inside, p) ** 2),
-        "boundary": 20.0 * qb.mean(u_at(*boundary, p) ** 2),
-        "start": 20.0 * qb.mean((u_at(*start, p) + qb.sin(math.pi * start[0])) ** 2),
-    }
+def loss(p, inside):
+    return qb.mean(residuals(*inside, p) ** 2)
 
 
 def points(key, n):
@@ -51,12 +48,6 @@ def points(key, n):
 
 def mirrored(x, t):
     return qb.concat([x, -x]), qb.concat([t, t])
-
-
-def edges(key, boundary=80, start=160):
-    """Random boundary points, equally spaced initial ones: two pairs (x, t)."""
-    t = qb.random.uniform(key, (boundary // 2,), maxval=0.99)
-    return mirrored(qb.ones((boundary // 2,)), t), (qb.linspace(-1.0, 1.0, start), qb.zeros((start,)))
 
 
 sizes_of = qb.jit(lambda x, t, p: qb.abs(residuals(x, t, p)))
@@ -82,19 +73,18 @@ def exact(x, t):
     return -(np.sin(np.pi * z) * f).sum(1) / f.sum(1)
 
 
-def train(adam=1000, moving=4000, last=4000, n=2000, seed=0, progress=False):
-    """The trainer after Adam and two phases of L-BFGS, with new points every 500 steps and at last every 2000."""
-    a, b, c, key = qb.random.split(qb.random.key(seed), 4)
+def train(adam=1000, moving=3000, last=5000, n=2000, seed=0, progress=False):
+    """The trainer after Adam and L-BFGS on points that are new every 500 steps, and L-BFGS on points that stay."""
+    a, b, key = qb.random.split(qb.random.key(seed), 3)
     rate = qb.optim.exponential_decay(5e-3, max(1, adam // 2), 0.3)
     lbfgs = qb.optim.LBFGS(history=50, tolerance_grad=1e-9, tolerance_change=0.0)
-    inside = mirrored(*points(b, n // 2))
-    trainer = qb.optim.Trainer(loss, init(a, SIZES), qb.optim.Adam(rate), inside, *edges(c), batch_argnums=0)
+    trainer = qb.optim.Trainer(loss, init(a, SIZES), qb.optim.Adam(rate), mirrored(*points(b, n // 2)), batch_argnums=0)
 
     def sample(draw, p):
         return (chosen(qb.random.fold_in(key, draw), p, n),)
 
     trainer.fit(adam, (lbfgs, moving), sample=sample, sample_every=500, progress=progress)
-    trainer.fit((lbfgs, last), sample=sample, sample_every=2000, progress=progress)
+    trainer.fit((lbfgs, last), sample=sample, sample_every=adam + moving, progress=progress)
     return trainer
 
 

@@ -131,7 +131,7 @@ static void truncated_tile(const Samples *s, int64_t i, int64_t n)
     /* The upper tail is the lower one seen in a mirror: its probabilities are not close to 1. */
     const bool mirror = s->x > 0;
     const double lo = mirror ? -s->y : s->x, hi = mirror ? -s->x : s->y;
-    double p[TILE], r[TILE];
+    double p[TILE], r[TILE] = {0};
     for (int64_t k = 0; k < n; k++) {
         const double u = unit(s->key, (uint64_t)(i + k));
         p[k] = s->p + s->q * (u == 0 ? 0x1p-54 : u);
