@@ -73,7 +73,7 @@ def exact(x, t):
     return -(np.sin(np.pi * z) * f).sum(1) / f.sum(1)
 
 
-def train(adam=1000, moving=3000, last=5000, n=2000, seed=0, progress=False):
+def train(adam=1000, moving=3000, last=4000, n=2000, seed=0, progress=False):
     """The trainer after Adam and L-BFGS on points that are new every 500 steps, and L-BFGS on points that stay."""
     a, b, key = qb.random.split(qb.random.key(seed), 3)
     rate = qb.optim.exponential_decay(5e-3, max(1, adam // 2), 0.3)
