@@ -50,8 +50,8 @@ typedef struct {
 INLINE void rest_of(Rest *r, int64_t n)
 {
     double none[SUM_LANES];
-    r->n = n;
-    if (!n) return; /* nobody reads the masks */
+    *r = (Rest){.n = n};
+    if (!n) return;
     for (int i = 0; i < SUM_LANES; i++) none[i] = i < n ? 0.0 : -0.0;
     UNROLL
     for (int i = 0; i < SET; i++) {
