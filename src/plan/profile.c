@@ -93,5 +93,6 @@ void profile_step(const qb_plan *p, int i, qb_step_profile *out)
     else if (s->kind == STEP_MATMUL)
         product(p, &s->matmul, times, out);
     else
-        snprintf(out->what, sizeof out->what, "%s", op_table[s->loop.op].name);
+        snprintf(out->what, sizeof out->what, "%s",
+                 op_table[s->kind == STEP_LOOP ? s->loop.op : s->call.op].name);
 }

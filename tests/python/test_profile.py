@@ -50,6 +50,12 @@ def test_steps_that_run_block_by_block_count_for_all_points():
     assert str(f).endswith("of all threads together")
 
 
+def test_other_steps_bear_the_name_of_their_op():
+    p = qb.profile(lambda x: qb.cumsum(qb.fori_loop(0, 3, lambda i, c: qb.sin(c), x)))
+    p(qb.ones((5,)))
+    assert [s["what"] for s in p.steps] == ["scan", "cumsum"]
+
+
 def test_what_is_not_a_function_is_a_type_error():
     with pytest.raises(TypeError, match="profile takes a function, not 3"):
         qb.profile(3)
