@@ -3,20 +3,10 @@
    Most elementwise ops are one word of a table. Where StableHLO has no such op the table says how to spell it with
    what it has, or names the op of CHLO, the dialect beside it. Promises about bits end here: the text says what to compute, and the
    reader of it rounds as it likes. */
-#include "ir/ir.h"
+#include "ir/stablehlo.h"
 #include <math.h>
 #include <stdio.h>
 
-/* The name of each value in the text: %arg0 of an input, %0 of anything else. Ids count values, not nodes. */
-typedef struct {
-    Text *t;
-    Graph *g; /* failures stick to this scratch graph */
-    const Graph *src;
-    uint32_t *name; /* number, with INPUT for inputs */
-    bool *live;
-    uint32_t next;
-    const char *indent;
-} Out;
 enum {
     INPUT = 1 << 30,
     HEX_SIZE = 64 /* elements of a dense float constant that are written one by one */
@@ -24,14 +14,14 @@ enum {
 
 /* ---- pieces ---- */
 
-static void type_out(Text *t, const Type *type)
+void stablehlo_type(Text *t, const Type *type)
 {
     text_add(t, "tensor<");
     for (int i = 0; i < type->rank; i++) text_add(t, "%lldx", (long long)type->dims[i]);
     text_add(t, "%s>", dtype_ir(type->dtype));
 }
 
-static void name_out(Out *o, uint32_t name)
+void stablehlo_name(Out *o, uint32_t name)
 {
     if (name & INPUT)
         text_add(o->t, "%%arg%u", (unsigned)(name ^ INPUT));
@@ -39,7 +29,7 @@ static void name_out(Out *o, uint32_t name)
         text_add(o->t, "%%%u", (unsigned)name);
 }
 
-static void list_out(Text *t, const int64_t *list, int n)
+void stablehlo_list(Text *t, const int64_t *list, int n)
 {
     text_add(t, "[");
     for (int i = 0; i < n; i++) text_add(t, i ? ", %lld" : "%lld", (long long)list[i]);
@@ -103,17 +93,17 @@ static void nested_out(Text *t, const Type *type, const void *data, int axis, in
 /* "    %3 = " of a new value; returns its name. */
 static uint32_t begin(Out *o)
 {
-    text_add(o->t, "%s%%%u = ", o->indent, (unsigned)o->next);
+    text_add(o->t, "%*s%%%u = ", o->indent, "", (unsigned)o->next);
     return o->next++;
 }
 
-static uint32_t splat_line(Out *o, const Type *type, double value)
+uint32_t stablehlo_splat(Out *o, const Type *type, double value)
 {
     uint32_t z = begin(o);
     text_add(o->t, "stablehlo.constant dense<");
     number_out(o->t, value, type->dtype);
     text_add(o->t, "> : ");
-    type_out(o->t, type);
+    stablehlo_type(o->t, type);
     text_add(o->t, "\n");
     return z;
 }
@@ -132,7 +122,7 @@ static uint32_t dense_line(Out *o, const Type *type, const qb_buffer *b)
         text_add(o->t, "\"");
     }
     text_add(o->t, "> : ");
-    type_out(o->t, type);
+    stablehlo_type(o->t, type);
     text_add(o->t, "\n");
     return z;
 }
@@ -144,13 +134,13 @@ static uint32_t same_line(Out *o, const char *word, const uint32_t *x, int n, co
     text_add(o->t, "%s", word);
     for (int i = 0; i < n; i++) {
         text_add(o->t, i ? ", " : " ");
-        name_out(o, x[i]);
+        stablehlo_name(o, x[i]);
     }
     text_add(o->t, " : ");
-    type_out(o->t, type);
+    stablehlo_type(o->t, type);
     if (strncmp(word, "chlo.", 5) == 0) {
         text_add(o->t, " -> ");
-        type_out(o->t, type);
+        stablehlo_type(o->t, type);
     }
     text_add(o->t, "\n");
     return z;
@@ -167,10 +157,10 @@ static void signature(Out *o, const Type *const *x, int n, const Type *z)
     text_add(o->t, " : (");
     for (int i = 0; i < n; i++) {
         if (i) text_add(o->t, ", ");
-        type_out(o->t, x[i]);
+        stablehlo_type(o->t, x[i]);
     }
     text_add(o->t, ") -> ");
-    type_out(o->t, z);
+    stablehlo_type(o->t, z);
     text_add(o->t, "\n");
 }
 
@@ -179,9 +169,9 @@ static uint32_t compare_line(Out *o, const char *kind, uint32_t x, uint32_t y, c
 {
     uint32_t z = begin(o);
     text_add(o->t, "stablehlo.compare %s, ", kind);
-    name_out(o, x);
+    stablehlo_name(o, x);
     text_add(o->t, ", ");
-    name_out(o, y);
+    stablehlo_name(o, y);
     text_add(o->t, ", %s", tx->dtype == QB_BOOL ? "UNSIGNED" : "FLOAT");
     signature(o, (const Type *const[]){tx, tx}, 2, tz);
     return z;
@@ -249,7 +239,7 @@ static uint32_t word_line(Out *o, const Node *n, const uint32_t *x, const Type *
     const Form form = words[n->op].form;
     if (form == COMPARE) return compare_line(o, word, x[0], x[1], tx, tz);
     if (form == PLAIN) return same_line(o, word, x, (int)n->n, tz);
-    uint32_t scale = splat_line(o, tz, words[n->op].scale), v = x[0];
+    uint32_t scale = stablehlo_splat(o, tz, words[n->op].scale), v = x[0];
     if (form == PRE) v = two(o, "stablehlo.multiply", v, scale, tz);
     v = same_line(o, word, &v, 1, tz);
     return form == POST ? two(o, "stablehlo.multiply", v, scale, tz) : v;
@@ -260,16 +250,16 @@ static uint32_t hypot_lines(Out *o, const uint32_t *x, const Type *t)
 {
     uint32_t a = same_line(o, "stablehlo.abs", x, 1, t),
              b = same_line(o, "stablehlo.abs", x + 1, 1, t);
-    uint32_t big = two(o, "stablehlo.maximum", a, b, t), zero = splat_line(o, t, 0),
-             one = splat_line(o, t, 1);
+    uint32_t big = two(o, "stablehlo.maximum", a, b, t), zero = stablehlo_splat(o, t, 0),
+             one = stablehlo_splat(o, t, 1);
     Type mask = *t;
     mask.dtype = QB_BOOL;
     uint32_t empty = compare_line(o, "EQ", big, zero, t, &mask), scale = begin(o);
     text_add(o->t, "stablehlo.select %%%u, %%%u, %%%u : ", (unsigned)empty, (unsigned)one,
              (unsigned)big);
-    type_out(o->t, &mask);
+    stablehlo_type(o->t, &mask);
     text_add(o->t, ", ");
-    type_out(o->t, t);
+    stablehlo_type(o->t, t);
     text_add(o->t, "\n");
     a = two(o, "stablehlo.divide", a, scale, t);
     b = two(o, "stablehlo.divide", b, scale, t);
@@ -281,7 +271,7 @@ static uint32_t hypot_lines(Out *o, const uint32_t *x, const Type *t)
 /* By repeated squaring. */
 static uint32_t powi_lines(Out *o, uint32_t x, int64_t n, const Type *t)
 {
-    if (n == 0) return splat_line(o, t, 1);
+    if (n == 0) return stablehlo_splat(o, t, 1);
     uint32_t power = x, product = 0;
     bool some = false;
     for (; n; n >>= 1) {
@@ -295,10 +285,11 @@ static uint32_t powi_lines(Out *o, uint32_t x, int64_t n, const Type *t)
 static uint32_t cast_line(Out *o, uint32_t x, const Type *from, const Type *to)
 {
     if (from->dtype == to->dtype) return x;
-    if (to->dtype == QB_BOOL) return compare_line(o, "NE", x, splat_line(o, from, 0), from, to);
+    if (to->dtype == QB_BOOL)
+        return compare_line(o, "NE", x, stablehlo_splat(o, from, 0), from, to);
     uint32_t z = begin(o);
     text_add(o->t, "stablehlo.convert ");
-    name_out(o, x);
+    stablehlo_name(o, x);
     signature(o, (const Type *const[]){from}, 1, to);
     return z;
 }
@@ -309,12 +300,12 @@ static uint32_t where_line(Out *o, const uint32_t *x, const Type *mask, const Ty
     text_add(o->t, "stablehlo.select ");
     for (int i = 0; i < 3; i++) {
         if (i) text_add(o->t, ", ");
-        name_out(o, x[i]);
+        stablehlo_name(o, x[i]);
     }
     text_add(o->t, " : ");
-    type_out(o->t, mask);
+    stablehlo_type(o->t, mask);
     text_add(o->t, ", ");
-    type_out(o->t, t);
+    stablehlo_type(o->t, t);
     text_add(o->t, "\n");
     return z;
 }
@@ -327,10 +318,10 @@ static uint32_t list_line(Out *o, const char *word, uint32_t x, const char *attr
 {
     uint32_t z = begin(o);
     text_add(o->t, "%s ", word);
-    name_out(o, x);
+    stablehlo_name(o, x);
     if (attribute) {
         text_add(o->t, ", %s = ", attribute);
-        list_out(o->t, list, n);
+        stablehlo_list(o->t, list, n);
     }
     signature(o, (const Type *const[]){from}, 1, to);
     return z;
@@ -347,9 +338,9 @@ static uint32_t reversed(Out *o, uint32_t x, int64_t axis, const Type *t)
 {
     uint32_t z = begin(o);
     text_add(o->t, "stablehlo.reverse ");
-    name_out(o, x);
+    stablehlo_name(o, x);
     text_add(o->t, ", dims = [%lld] : ", (long long)axis);
-    type_out(o->t, t);
+    stablehlo_type(o->t, t);
     text_add(o->t, "\n");
     return z;
 }
@@ -364,7 +355,7 @@ static uint32_t slice_line(Out *o, uint32_t x, const Attr *a, const Type *from, 
     }
     uint32_t z = begin(o);
     text_add(o->t, "stablehlo.slice ");
-    name_out(o, x);
+    stablehlo_name(o, x);
     text_add(o->t, " [");
     for (int i = 0; i < from->rank; i++) {
         bool cut = i == a->i;
@@ -391,15 +382,15 @@ static uint32_t pad_line(Out *o, uint32_t x, const Attr *a, const Type *from, co
     high[a->i] = to->dims[a->i] - (start + (n - 1) * step + 1);
     gap[a->i] = step - 1;
     Type scalar = {.dtype = from->dtype};
-    uint32_t zero = splat_line(o, &scalar, 0), z = begin(o);
+    uint32_t zero = stablehlo_splat(o, &scalar, 0), z = begin(o);
     text_add(o->t, "stablehlo.pad ");
-    name_out(o, x);
+    stablehlo_name(o, x);
     text_add(o->t, ", %%%u, low = ", (unsigned)zero);
-    list_out(o->t, low, from->rank);
+    stablehlo_list(o->t, low, from->rank);
     text_add(o->t, ", high = ");
-    list_out(o->t, high, from->rank);
+    stablehlo_list(o->t, high, from->rank);
     text_add(o->t, ", interior = ");
-    list_out(o->t, gap, from->rank);
+    stablehlo_list(o->t, gap, from->rank);
     signature(o, (const Type *const[]){from, &scalar}, 2, to);
     return z;
 }
@@ -409,16 +400,16 @@ static uint32_t concat_line(Out *o, const Node *n, const Type *to)
     uint32_t z = begin(o);
     text_add(o->t, "stablehlo.concatenate ");
     for (uint32_t k = 0; k < n->n; k++) {
-        name_out(o, o->name[n->x[k]]);
+        stablehlo_name(o, o->name[n->x[k]]);
         text_add(o->t, ", ");
     }
     text_add(o->t, "dim = %lld : (", (long long)n->attr->i);
     for (uint32_t k = 0; k < n->n; k++) {
         if (k) text_add(o->t, ", ");
-        type_out(o->t, &o->src->types[n->x[k]]);
+        stablehlo_type(o->t, &o->src->types[n->x[k]]);
     }
     text_add(o->t, ") -> ");
-    type_out(o->t, to);
+    stablehlo_type(o->t, to);
     text_add(o->t, "\n");
     return z;
 }
@@ -428,19 +419,19 @@ static uint32_t reduce_line(Out *o, const Node *n, uint32_t x, const Type *from,
     bool adds = n->op == OP_sum || n->op == OP_mean;
     const char *word = adds ? "add" : n->op == OP_max ? "maximum" : "minimum";
     Type scalar = {.dtype = from->dtype};
-    uint32_t init = splat_line(o, &scalar,
-                               adds              ? 0
-                               : n->op == OP_max ? -INFINITY
-                                                 : INFINITY),
+    uint32_t init = stablehlo_splat(o, &scalar,
+                                    adds              ? 0
+                                    : n->op == OP_max ? -INFINITY
+                                                      : INFINITY),
              z = begin(o);
     text_add(o->t, "stablehlo.reduce(");
-    name_out(o, x);
+    stablehlo_name(o, x);
     text_add(o->t, " init: %%%u) applies stablehlo.%s across dimensions = ", (unsigned)init, word);
-    list_out(o->t, n->attr->list, n->attr->n);
+    stablehlo_list(o->t, n->attr->list, n->attr->n);
     signature(o, (const Type *const[]){from, &scalar}, 2, to);
     if (n->op != OP_mean) return z;
     double count = (double)type_size(from) / (double)type_size(to);
-    return two(o, "stablehlo.divide", z, splat_line(o, to, count), to);
+    return two(o, "stablehlo.divide", z, stablehlo_splat(o, to, count), to);
 }
 
 static uint32_t matmul_line(Out *o, const uint32_t *x, const Type *a, const Type *b, const Type *to)
@@ -449,14 +440,14 @@ static uint32_t matmul_line(Out *o, const uint32_t *x, const Type *a, const Type
     for (int i = 0; i < a->rank - 2; i++) batch[i] = i;
     uint32_t z = begin(o);
     text_add(o->t, "stablehlo.dot_general ");
-    name_out(o, x[0]);
+    stablehlo_name(o, x[0]);
     text_add(o->t, ", ");
-    name_out(o, x[1]);
+    stablehlo_name(o, x[1]);
     if (a->rank > 2) {
         text_add(o->t, ", batching_dims = ");
-        list_out(o->t, batch, a->rank - 2);
+        stablehlo_list(o->t, batch, a->rank - 2);
         text_add(o->t, " x ");
-        list_out(o->t, batch, a->rank - 2);
+        stablehlo_list(o->t, batch, a->rank - 2);
     }
     text_add(o->t, ", contracting_dims = [%d] x [%d]", a->rank - 1, a->rank - 2);
     signature(o, (const Type *const[]){a, b}, 2, to);
@@ -484,7 +475,7 @@ static void others_out(Out *o, int rank, int64_t axis)
     int n = 0;
     for (int i = 0; i < rank; i++)
         if (i != axis) list[n++] = i;
-    list_out(o->t, list, n);
+    stablehlo_list(o->t, list, n);
 }
 
 /* "array<i64: 1, 3>": `here` along one axis, the lengths of dims (NULL: 1) along the others. */
@@ -501,7 +492,7 @@ static uint32_t gather_line(Out *o, uint32_t x, const Attr *a, const Type *from,
     int64_t count;
     uint32_t at = indices_line(o, a, &count), z = begin(o);
     text_add(o->t, "\"stablehlo.gather\"(");
-    name_out(o, x);
+    stablehlo_name(o, x);
     text_add(o->t, ", %%%u) <{dimension_numbers = #stablehlo.gather<offset_dims = ", (unsigned)at);
     others_out(o, to->rank, a->i);
     text_add(o->t, ", collapsed_slice_dims = [%lld], start_index_map = [%lld]", (long long)a->i,
@@ -509,9 +500,9 @@ static uint32_t gather_line(Out *o, uint32_t x, const Attr *a, const Type *from,
     text_add(o->t, ", index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = ");
     array_out(o, from, a->i, 1, from->dims);
     text_add(o->t, "}> : (");
-    type_out(o->t, from);
+    stablehlo_type(o->t, from);
     text_add(o->t, ", tensor<%lldxi64>) -> ", (long long)count);
-    type_out(o->t, to);
+    stablehlo_type(o->t, to);
     text_add(o->t, "\n");
     return z;
 }
@@ -519,10 +510,11 @@ static uint32_t gather_line(Out *o, uint32_t x, const Attr *a, const Type *from,
 /* " ({ ... })": the sum of two scalars. */
 static void sum_region(Out *o, int dtype)
 {
-    const char *t = dtype_ir(dtype), *in = o->indent;
-    text_add(o->t, " ({\n%s^bb0(%%lhs: tensor<%s>, %%rhs: tensor<%s>):\n", in, t, t);
-    text_add(o->t, "%s  %%sum = stablehlo.add %%lhs, %%rhs : tensor<%s>\n", in, t);
-    text_add(o->t, "%s  stablehlo.return %%sum : tensor<%s>\n%s}) : (", in, t, in);
+    const char *t = dtype_ir(dtype);
+    const int in = o->indent;
+    text_add(o->t, " ({\n%*s^bb0(%%lhs: tensor<%s>, %%rhs: tensor<%s>):\n", in, "", t, t);
+    text_add(o->t, "%*s  %%sum = stablehlo.add %%lhs, %%rhs : tensor<%s>\n", in, "", t);
+    text_add(o->t, "%*s  stablehlo.return %%sum : tensor<%s>\n%*s}) : (", in, "", t, in, "");
 }
 
 static uint32_t scatter_line(Out *o, const uint32_t *x, const Attr *a, const Type *updates,
@@ -531,9 +523,9 @@ static uint32_t scatter_line(Out *o, const uint32_t *x, const Attr *a, const Typ
     int64_t count;
     uint32_t at = indices_line(o, a, &count), z = begin(o);
     text_add(o->t, "\"stablehlo.scatter\"(");
-    name_out(o, x[0]);
+    stablehlo_name(o, x[0]);
     text_add(o->t, ", %%%u, ", (unsigned)at);
-    name_out(o, x[1]);
+    stablehlo_name(o, x[1]);
     text_add(o->t, ") <{indices_are_sorted = false, scatter_dimension_numbers = ");
     text_add(o->t, "#stablehlo.scatter<update_window_dims = ");
     others_out(o, to->rank, a->i);
@@ -541,11 +533,11 @@ static uint32_t scatter_line(Out *o, const uint32_t *x, const Attr *a, const Typ
              (long long)a->i, (long long)a->i);
     text_add(o->t, ", index_vector_dim = 1>, unique_indices = false}>");
     sum_region(o, to->dtype);
-    type_out(o->t, to);
+    stablehlo_type(o->t, to);
     text_add(o->t, ", tensor<%lldxi64>, ", (long long)count);
-    type_out(o->t, updates);
+    stablehlo_type(o->t, updates);
     text_add(o->t, ") -> ");
-    type_out(o->t, to);
+    stablehlo_type(o->t, to);
     text_add(o->t, "\n");
     return z;
 }
@@ -555,9 +547,9 @@ static uint32_t cumsum_line(Out *o, uint32_t x, const Attr *a, const Type *t)
 {
     Type scalar = {.dtype = t->dtype};
     long long n = (long long)t->dims[a->i] - 1;
-    uint32_t zero = splat_line(o, &scalar, 0), z = begin(o);
+    uint32_t zero = stablehlo_splat(o, &scalar, 0), z = begin(o);
     text_add(o->t, "\"stablehlo.reduce_window\"(");
-    name_out(o, x);
+    stablehlo_name(o, x);
     text_add(o->t, ", %%%u) <{padding = dense<[", (unsigned)zero);
     for (int i = 0; i < t->rank; i++)
         text_add(o->t, i ? ", [%lld, %lld]" : "[%lld, %lld]", i == a->i && !a->start ? n : 0,
@@ -568,11 +560,11 @@ static uint32_t cumsum_line(Out *o, uint32_t x, const Attr *a, const Type *t)
     array_out(o, t, -1, 1, NULL);
     text_add(o->t, "}>");
     sum_region(o, t->dtype);
-    type_out(o->t, t);
+    stablehlo_type(o->t, t);
     text_add(o->t, ", ");
-    type_out(o->t, &scalar);
+    stablehlo_type(o->t, &scalar);
     text_add(o->t, ") -> ");
-    type_out(o->t, t);
+    stablehlo_type(o->t, t);
     text_add(o->t, "\n");
     return z;
 }
@@ -588,7 +580,8 @@ static uint32_t lines(Out *o, const Node *n)
     for (uint32_t k = 0; k < n->n && k < 3; k++) x[k] = o->name[n->x[k]];
     if (words[n->op].word) return word_line(o, n, x, tx, tz);
     switch ((Op)n->op) {
-    case OP_constant: return a->buffer ? dense_line(o, tz, a->buffer) : splat_line(o, tz, a->f);
+    case OP_constant:
+        return a->buffer ? dense_line(o, tz, a->buffer) : stablehlo_splat(o, tz, a->f);
     case OP_hypot: return hypot_lines(o, x, tz);
     case OP_powi: return powi_lines(o, x[0], a->i, tz);
     case OP_cast: return cast_line(o, x[0], tx, tz);
@@ -617,6 +610,8 @@ static uint32_t lines(Out *o, const Node *n)
     return 0;
 }
 
+/* ---- a graph ---- */
+
 static void mark(Out *o)
 {
     const Graph *g = o->src;
@@ -626,12 +621,55 @@ static void mark(Out *o)
             o->live[g->def[g->nodes[i].x[k]]] = true;
 }
 
+static void node_lines(Out *o)
+{
+    const Graph *g = o->src;
+    for (Id i = 0; i < g->n_nodes && !graph_failed(o->g); i++) {
+        const Node *n = &g->nodes[i];
+        if (!o->live[i] || n->op == OP_input) continue;
+        if (n->sub)
+            stablehlo_region(o, n);
+        else
+            o->name[n->first] = lines(o, n);
+    }
+}
+
+static bool notes_open(Out *o)
+{
+    o->name = mem_zeroed(o->src->n_values + (size_t)1, sizeof *o->name);
+    o->live = mem_zeroed(o->src->n_nodes + (size_t)1, 1);
+    if (!o->name || !o->live)
+        return fail(o->g, QB_EMEMORY, "out of memory for the text of a program");
+    mark(o);
+    return true;
+}
+
+static void notes_drop(Out *o)
+{
+    mem_free(o->name);
+    mem_free(o->live);
+}
+
+/* The lines of a body, its inputs named as args. */
+bool stablehlo_body(Out *o, const Graph *body, const uint32_t *args, uint32_t *outs)
+{
+    Out b = {.t = o->t, .g = o->g, .src = body, .next = o->next, .indent = o->indent + 2};
+    if (notes_open(&b)) {
+        for (uint32_t i = 0; i < body->n_inputs; i++) b.name[body->inputs[i]] = args[i];
+        node_lines(&b);
+        for (uint32_t i = 0; i < body->n_outputs; i++) outs[i] = b.name[body->outputs[i]];
+    }
+    o->next = b.next;
+    notes_drop(&b);
+    return !graph_failed(o->g);
+}
+
 static void types_out(Out *o, const Id *v, uint32_t n, bool parens)
 {
     if (parens) text_add(o->t, "(");
     for (uint32_t i = 0; i < n; i++) {
         if (i) text_add(o->t, ", ");
-        type_out(o->t, &o->src->types[v[i]]);
+        stablehlo_type(o->t, &o->src->types[v[i]]);
     }
     if (parens) text_add(o->t, ")");
 }
@@ -643,18 +681,16 @@ static void module(Out *o)
     for (uint32_t i = 0; i < g->n_inputs; i++) {
         o->name[g->inputs[i]] = i | INPUT;
         text_add(o->t, i ? ", %%arg%u: " : "%%arg%u: ", (unsigned)i);
-        type_out(o->t, &g->types[g->inputs[i]]);
+        stablehlo_type(o->t, &g->types[g->inputs[i]]);
     }
     text_add(o->t, ") -> ");
     types_out(o, g->outputs, g->n_outputs, g->n_outputs != 1);
     text_add(o->t, " {\n");
-    for (Id i = 0; i < g->n_nodes && !graph_failed(o->g); i++)
-        if (o->live[i] && g->nodes[i].op != OP_input)
-            o->name[g->nodes[i].first] = lines(o, &g->nodes[i]);
+    node_lines(o);
     text_add(o->t, "    return");
     for (uint32_t i = 0; i < g->n_outputs; i++) {
         text_add(o->t, i ? ", " : " ");
-        name_out(o, o->name[g->outputs[i]]);
+        stablehlo_name(o, o->name[g->outputs[i]]);
     }
     if (g->n_outputs) text_add(o->t, " : ");
     types_out(o, g->outputs, g->n_outputs, false);
@@ -663,18 +699,10 @@ static void module(Out *o)
 
 bool stablehlo_print(Text *t, const Graph *g, qb_error *err)
 {
-    Out o = {.t = t, .src = g, .indent = "    ", .g = graph_new(err)};
+    Out o = {.t = t, .src = g, .indent = 4, .g = graph_new(err)};
     if (!o.g) return false;
-    o.name = mem_zeroed(g->n_values + (size_t)1, sizeof *o.name);
-    o.live = mem_zeroed(g->n_nodes + (size_t)1, 1);
-    if (o.name && o.live) {
-        mark(&o);
-        module(&o);
-    } else {
-        fail(o.g, QB_EMEMORY, "out of memory for the text of a program");
-    }
-    mem_free(o.name);
-    mem_free(o.live);
+    if (notes_open(&o)) module(&o);
+    notes_drop(&o);
     const bool failed = graph_error(o.g, err);
     graph_release(o.g);
     return !failed;

@@ -437,3 +437,36 @@ def test_rules_in_several_threads_do_not_meet():
     for t in threads:
         t.join()
     assert not bad
+
+
+def test_running_out_of_memory_is_an_error_wherever_it_happens():
+    def jobs():
+        f = qb.custom_vjp(lambda x: x * 2.0)
+        f.defvjp(lambda x: (x * 2.0, {"a": x, "n": 3}), lambda r, ct: (ct * r["a"],))
+        g = qb.custom_jvp(lambda x: qb.sin(x))
+        g.defjvp(lambda p, t: (p[0] - p[0] ** 3 / 6.0, t[0] * qb.cos(p[0])))
+        h = qb.checkpoint(lambda x: qb.tanh(x))
+        x = qb.array([1.0, 2.0])
+        return [
+            lambda: qb.grad(lambda x: qb.sum(f(x) + g(x) + h(x)))(x),
+            lambda: qb.vmap(qb.grad(lambda x: f(x) + g(x) * h(x)))(x),
+            lambda: qb.hessian(lambda x: qb.sum(g(x) * h(x)))(x),
+            lambda: qb.Compiler().trace(lambda a: qb.sum(g(a) * a), [("a", [2])]).vjp("c")["a"].stablehlo_text(),
+        ]
+
+    for k in range(4):
+        want, failed, n = repr(jobs()[k]()), 0, 0
+        while True:
+            job, n = jobs()[k], n + 1
+            qb._core._fail_alloc(n)
+            try:
+                got = job()
+            except MemoryError:
+                failed = n
+                continue
+            finally:
+                qb._core._fail_alloc(-1)
+            assert repr(got) == want
+            if n > failed + 20:
+                break
+        assert failed > 30

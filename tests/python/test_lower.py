@@ -278,6 +278,27 @@ def test_every_elementwise_op_has_a_word_in_stablehlo():
         assert re.search(r"(stablehlo|chlo)\.\w+|return %arg0", text), row["name"]
 
 
+def test_control_flow_in_stablehlo():
+    x = qb.ShapeDtype((2,))
+
+    def text(f):
+        return qb.jit(f).lower(x).program.stablehlo_text()
+
+    branch = text(lambda x: qb.cond(qb.sum(x) > 0, qb.sin, lambda x: x * 2.0, x))
+    assert '"stablehlo.if"(' in branch
+    assert branch.count("stablehlo.return") == 2
+    assert "}) : (tensor<i1>) -> tensor<2xf64>" in branch
+    loop = text(lambda x: qb.scan(lambda c, i: (qb.sin(c) * x, c), x, length=4))
+    assert "stablehlo.while(" in loop
+    assert "stablehlo.constant dense<4> : tensor<i64>" in loop
+    assert "-> tensor<4x2xf64>" in loop
+    slices = text(qb.grad(lambda x: qb.sum(qb.scan(lambda c, i: (qb.tanh(c * x), c), x, length=4)[1])))
+    assert "stablehlo.dynamic_slice" in slices
+    bounded = text(lambda x: qb.while_loop(lambda c: qb.sum(c) < 9.0, lambda c: c * 2.0, x, max_steps=3))
+    assert "stablehlo.and " in bounded
+    assert "dense<3> : tensor<i64>" in bounded
+
+
 def test_names_in_stablehlo_are_defined_before_they_are_used():
     for f in (everything, qb.jacobian(lambda x, m: everything(x, m)[0])):
         text = qb.jit(f).lower(qb.ShapeDtype((2, 3)), qb.ShapeDtype((3,), qb.bool_)).program.stablehlo_text()

@@ -6,9 +6,10 @@ import quabla as qb
 np = pytest.importorskip("numpy")
 
 
-def test_figures_of_the_manual():
+@pytest.mark.parametrize("wrap", [lambda f: f, qb.jit], ids=["eager", "jit"])
+def test_figures_of_the_manual(wrap):
     w, rows = qb.array([0.5, 1.0]), qb.array([[1, 2], [3, 4], [5, 6]])
-    out = qb.vmap(lambda x: qb.sum(qb.tanh(x * w)))(rows)
+    out = wrap(qb.vmap(lambda x: qb.sum(qb.tanh(x * w))))(rows)
     np.testing.assert_allclose(out.numpy(), [1.42614474, 1.90447755, 1.98660201], rtol=1e-8)
 
 
