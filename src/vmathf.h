@@ -16,8 +16,18 @@
 #define Q_LN2F_LO -0x1.05c61p-29f
 #define Q_TRIGF_BIG 0x1p14f
 
-Q_FN uint32_t q_bits32(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
-Q_FN float q_from32(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
+Q_FN uint32_t q_bits32(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, 4);
+    return u;
+}
+Q_FN float q_from32(uint32_t u)
+{
+    float x;
+    memcpy(&x, &u, 4);
+    return x;
+}
 Q_FN float q_abs32(float x) { return q_from32(q_bits32(x) & ~Q_SIGNF); }
 Q_FN float q_with_signf(float y, float x)
 {
@@ -120,7 +130,8 @@ Q_FN float q_sinh_coshf(float a, float sign)
     a = a > 89.5f ? 89.5f : a; /* both are infinite there */
     float m = q_fmaf(a, Q_LOG2EF, Q_MAGICF_EXP), k = m - Q_MAGICF_EXP;
     float r = q_fmaf(k, -Q_LN2F_LO, q_fmaf(k, -Q_LN2F_HI, a)), z = r * r;
-    float s = q_fmaf(r * z, q_fmaf(z, q_fmaf(z, 0x1.a01a02p-13f, 0x1.111112p-7f), 0x1.555556p-3f), r);
+    float s =
+        q_fmaf(r * z, q_fmaf(z, q_fmaf(z, 0x1.a01a02p-13f, 0x1.111112p-7f), 0x1.555556p-3f), r);
     float d = z * q_fmaf(z, q_fmaf(z, 0x1.6c16c2p-10f, 0x1.555556p-5f), 0.5f);
     float up = q_scalef(m - 2.0f), down = k > 30.0f ? 0.0f : q_scalef(Q_MAGICF_EXP - 2.0f - k);
     float p = up - sign * down, q = up + sign * down;

@@ -100,7 +100,8 @@ INLINE V load_all(bool f32, const void *p, int64_t at)
 INLINE void pack_rows(const bool f32, const void *b, int64_t row, int64_t kc, int nv, Real *out)
 {
     for (int64_t k = 0; k < kc; k++)
-        for (int v = 0; v < nv; v++, out += LANES) store(out, load_all(f32, b, k * row + v * LANES));
+        for (int v = 0; v < nv; v++, out += LANES)
+            store(out, load_all(f32, b, k * row + v * LANES));
 }
 
 /* Columns of one vector, w <= LANES of them, to out[k * step + j], zeros at the end: as they lie,

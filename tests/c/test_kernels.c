@@ -175,17 +175,18 @@ static void test_ordinary_elements_take_the_same_values(void)
 }
 
 /* ---- native float32: the rows of native.h ---- */
+/* clang-format off */
 static double expect_native(int op, int dtype, double a, double y, double z)
 {
     (void)dtype, (void)y, (void)z;
     float x = (float)a;
     switch (op) {
-#define UNARY(name, in, out, value, rare, slow, ...) \
-    case OP_##name: return (double)((rare) ? (slow) : (value));
+#define UNARY(name, in, out, value, rare, slow, ...) case OP_##name: return (double)((rare) ? (slow) : (value));
 #include "cpu/native.h"
     default: return 0;
     }
 }
+/* clang-format on */
 
 static void test_native_rows_equal_their_scalar_text(void)
 {
