@@ -195,7 +195,9 @@ QB_API bool qb_vmap(qb_graph *dst, const qb_graph *src, const qb_value *args, co
 typedef struct qb_plan qb_plan;
 typedef struct {
     const char *target;    /* NULL or "cpu" */
-    const char *precision; /* NULL: as the program says; "float32", "float64" */
+    /* NULL: as the program says. "float32", on the CPU: what is float32 is computed in float32, not in float64 and rounded, within 1e-5
+       of it. "float64", on the CPU: NULL */
+    const char *precision;
 } qb_options;
 
 QB_API qb_plan *qb_compile(const qb_graph *g, const qb_options *options, qb_error *err);

@@ -426,6 +426,11 @@ qb_plan *qb_compile(const qb_graph *g, const qb_options *options, qb_error *err)
 {
     if (!frozen(g, err)) return NULL;
     const char *name = options && options->target ? options->target : "cpu";
+    const char *precision = options ? options->precision : NULL;
+    if (precision && strcmp(precision, "float32") && strcmp(precision, "float64"))
+        return error_set(err, QB_EVALUE,
+                         "precision is NULL, \"float32\" or \"float64\", not \"%s\"", precision),
+               NULL;
     const Target *t = target_find(name);
     if (t) return plan_compile(g, t, options, err);
     for (int i = 0; i < qb_target_count(); i++)

@@ -336,7 +336,8 @@ static bool compile_reduces(Compiler *k)
         const Value *v = &k->v[n->value];
         if (!fetch_any(k, n->value)) return false;
         Fold *f = &c->folds[c->n_folds++];
-        *f = (Fold){.dtype = v->dtype, .x = v->ref};
+        bool native = k->p->native && v->dtype == QB_F32;
+        *f = (Fold){.dtype = v->dtype, .form = native ? REDUCE_NATIVE : v->dtype, .x = v->ref};
         f->at = ref_memory(k->p, &n->at, type_elem(v->dtype), false);
         f->kind = n->op == OP_max ? REDUCE_MAX : n->op == OP_min ? REDUCE_MIN : REDUCE_SUM;
         f->count = n->op != OP_mean ? 0 : leading ? c->height : c->w;

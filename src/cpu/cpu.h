@@ -29,6 +29,7 @@ static inline int kernel_fused(int fused, int dtype) { return FUSED_FIRST + fuse
 
 /* ---- reduce.c, compiled per ISA: sums, maxima and minima in the order contract. Accumulators are float64 ---- */
 typedef enum { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCER_COUNT } ReducerKind;
+enum { REDUCE_NATIVE = QB_F64 + 1, REDUCE_FORMS }; /* forms: float32, float64, and float32 of a native plan, whose lanes are float32 */
 typedef struct { /* for one operation and one operand dtype */
     /* one result per block of 128 of the n elements of x; the last block may be shorter */
     void (*blocks)(double *out, const void *x, int64_t n);
@@ -40,7 +41,7 @@ typedef struct { /* for one operation and one operand dtype */
     void (*tree)(double *out, const double *lanes, int64_t w);
     /* total[i] = total[i] + next[i] */
     void (*join)(double *total, const double *next, int64_t n);
-    double neutral; /* lanes start with it */
+    double neutral; /* lanes start with its bytes */
 } Reducer;
 
 /* ---- isa.c: the levels of this CPU, best first ---- */
@@ -48,7 +49,7 @@ typedef struct GemmJob GemmJob;
 typedef struct {
     const char *name; /* "v4" */
     KernelFn *const *kernels;                    /* [KERNEL_COUNT]; NULL where no such op exists for the dtype */
-    const Reducer (*reducers)[2];                /* [REDUCER_COUNT][QB_F32 or QB_F64] */
+    const Reducer (*reducers)[REDUCE_FORMS];     /* [REDUCER_COUNT][QB_F32, QB_F64 or REDUCE_NATIVE] */
     void (*gemm)(const GemmJob *job, int64_t m0, int64_t m1);
     void (*pack)(const GemmJob *job);
     void (*gemm_f32)(const GemmJob *job, int64_t m0, int64_t m1); /* of native jobs */
@@ -95,7 +96,7 @@ typedef struct {
 enum { INS_LOAD = KERNEL_COUNT, INS_STORE };
 typedef struct { Ref x; int64_t to, period, elem; } Repeat; /* a row or one element, expanded to a tile of the thread's memory */
 typedef struct {
-    uint8_t kind, dtype;
+    uint8_t kind, dtype, form;
     int64_t count;  /* mean: number of elements; 0 for the others */
     Ref x, at;      /* operand; result at index 0 */
     Move move;      /* of the results */

@@ -33,11 +33,10 @@ bool gemm_plan_swapped(const GemmJob *g)
 int64_t gemm_plan_bytes(const GemmJob *g)
 {
     bool ready = g->b_col == 1 && !widens(g);
-    if (gemm_plan_swapped(g) || g->m < 8 || (ready && g->n <= 32)) return 0;
+    int64_t bytes, lanes = g->native ? 16 : 8; /* elements of 64 bytes */
+    if (gemm_plan_swapped(g) || g->m < 8 || (ready && g->n <= 4 * lanes)) return 0;
     if (g->m < 256 && (g->k > 1024 || (ready && g->k > 512))) return 0;
-    if (ready && (g->m < 128 || (double)g->n * (double)g->k <= 8192)) return 0;
-    int64_t bytes;
-    int64_t lanes = g->native ? 16 : 8; /* 64 bytes */
+    if (ready && (g->m < 128 || (double)g->n * (double)g->k <= 1024.0 * (double)lanes)) return 0;
     return mem_mul((g->n + lanes - 1) / lanes * 64, g->k, &bytes) ? bytes : -1;
 }
 

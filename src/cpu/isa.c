@@ -6,7 +6,7 @@
 
 #define LEVEL(level)                                                               \
     extern KernelFn *const kernels_##level[KERNEL_COUNT];                          \
-    extern const Reducer reducers_##level[REDUCER_COUNT][2];                       \
+    extern const Reducer reducers_##level[REDUCER_COUNT][REDUCE_FORMS];            \
     extern void gemm_rows_##level(const GemmJob *job, int64_t m0, int64_t m1);     \
     extern void gemm_pack_##level(const GemmJob *job);                             \
     extern void gemm_rows_f32_##level(const GemmJob *job, int64_t m0, int64_t m1); \

@@ -37,6 +37,19 @@ INLINE void store_m(float *p, M m, V v)
 }
 INLINE V splat(float x) { return vdupq_n_f32(x); }
 INLINE V fma_v(V a, V b, V c) { return vfmaq_f32(c, a, b); }
+
+/* Rows become columns. */
+INLINE void transpose(V r[LANES])
+{
+    float64x2_t a = vreinterpretq_f64_f32(vtrn1q_f32(r[0], r[1])),
+                b = vreinterpretq_f64_f32(vtrn2q_f32(r[0], r[1])),
+                c = vreinterpretq_f64_f32(vtrn1q_f32(r[2], r[3])),
+                d = vreinterpretq_f64_f32(vtrn2q_f32(r[2], r[3]));
+    r[0] = vreinterpretq_f32_f64(vtrn1q_f64(a, c));
+    r[1] = vreinterpretq_f32_f64(vtrn1q_f64(b, d));
+    r[2] = vreinterpretq_f32_f64(vtrn2q_f64(a, c));
+    r[3] = vreinterpretq_f32_f64(vtrn2q_f64(b, d));
+}
 #include "cpu/isa_native.h"
 #else
 enum { LANES = 2, REGISTERS = 32 };

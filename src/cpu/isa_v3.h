@@ -23,6 +23,29 @@ INLINE void store(float *p, V v) { _mm256_storeu_ps(p, v); }
 INLINE void store_m(float *p, M m, V v) { _mm256_maskstore_ps(p, m, v); }
 INLINE V splat(float x) { return _mm256_set1_ps(x); }
 INLINE V fma_v(V a, V b, V c) { return _mm256_fmadd_ps(a, b, c); }
+
+/* Rows become columns: pairs, then pairs of pairs, then halves. */
+INLINE void transpose(V r[LANES])
+{
+    V s[LANES], t[LANES];
+#pragma GCC unroll 4
+    for (int i = 0; i < 8; i += 2) {
+        s[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+        s[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 8; i += 4)
+#pragma GCC unroll 2
+        for (int j = 0; j < 2; j++) {
+            t[i + 2 * j] = _mm256_shuffle_ps(s[i + j], s[i + j + 2], 0x44);
+            t[i + 2 * j + 1] = _mm256_shuffle_ps(s[i + j], s[i + j + 2], 0xee);
+        }
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; c++) {
+        r[c] = _mm256_permute2f128_ps(t[c], t[4 + c], 0x20);
+        r[c + 4] = _mm256_permute2f128_ps(t[c], t[4 + c], 0x31);
+    }
+}
 #include "cpu/isa_native.h"
 #else
 enum { LANES = 4, REGISTERS = 16 };

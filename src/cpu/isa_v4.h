@@ -22,6 +22,37 @@ INLINE void store(float *p, V v) { _mm512_storeu_ps(p, v); }
 INLINE void store_m(float *p, M m, V v) { _mm512_mask_storeu_ps(p, m, v); }
 INLINE V splat(float x) { return _mm512_set1_ps(x); }
 INLINE V fma_v(V a, V b, V c) { return _mm512_fmadd_ps(a, b, c); }
+
+/* Rows become columns: pairs, then pairs of pairs, then quarters, then halves. */
+INLINE void transpose(V r[LANES])
+{
+    V s[LANES], t[LANES];
+#pragma GCC unroll 8
+    for (int i = 0; i < 16; i += 2) {
+        s[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+        s[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 16; i += 4)
+#pragma GCC unroll 2
+        for (int j = 0; j < 2; j++) {
+            __m512d a = _mm512_castps_pd(s[i + j]), b = _mm512_castps_pd(s[i + j + 2]);
+            t[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+            t[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+        }
+    /* t[4 q + c] holds, of rows 4 q .. 4 q + 3, the columns c, c + 4, c + 8, c + 12 */
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; c++) {
+        V a = _mm512_shuffle_f32x4(t[c], t[4 + c], 0x88),
+          b = _mm512_shuffle_f32x4(t[8 + c], t[12 + c], 0x88),
+          d = _mm512_shuffle_f32x4(t[c], t[4 + c], 0xdd),
+          e = _mm512_shuffle_f32x4(t[8 + c], t[12 + c], 0xdd);
+        r[c] = _mm512_shuffle_f32x4(a, b, 0x88);
+        r[c + 8] = _mm512_shuffle_f32x4(a, b, 0xdd);
+        r[c + 4] = _mm512_shuffle_f32x4(d, e, 0x88);
+        r[c + 12] = _mm512_shuffle_f32x4(d, e, 0xdd);
+    }
+}
 #include "cpu/isa_native.h"
 #else
 enum { LANES = 8, REGISTERS = 32 };

@@ -6,6 +6,7 @@
    A row becomes three functions of one element (value, rare, slow) and a kernel that maps them over arrays. The maps are
    ordinary functions whose function arguments are constants: the compiler inlines them and makes one vector loop a row. */
 
+enum { NAME(GROUP) = 64 / sizeof(T) }; /* elements of the longest vector */
 typedef T NAME(Value)(T x, T y);
 typedef int NAME(Rare)(T x, T y);
 typedef void NAME(Whole)(T *o, const T *a, const T *b, int64_t n);
@@ -27,13 +28,13 @@ INLINE void NAME(map_bool)(Bool *o, const T *a, const T *b, int64_t n, NAME(Rare
    than 64 vector ones. */
 INLINE void NAME(map_groups)(T *o, const T *a, const T *b, int64_t n, NAME(Whole) *whole)
 {
-    int64_t m = n & -GROUP, left = n - m;
+    int64_t m = n & -NAME(GROUP), left = n - m;
     if (m) whole(o, a, b, m);
     if (!left) return;
-    T x[GROUP], y[GROUP], z[GROUP];
-    for (int64_t k = 0; k < GROUP; k++) x[k] = a[m + (k < left ? k : 0)];
-    for (int64_t k = 0; k < GROUP; k++) y[k] = b[m + (k < left ? k : 0)];
-    whole(z, x, y, GROUP);
+    T x[NAME(GROUP)], y[NAME(GROUP)], z[NAME(GROUP)];
+    for (int64_t k = 0; k < NAME(GROUP); k++) x[k] = a[m + (k < left ? k : 0)];
+    for (int64_t k = 0; k < NAME(GROUP); k++) y[k] = b[m + (k < left ? k : 0)];
+    whole(z, x, y, NAME(GROUP));
     for (int64_t k = 0; k < left; k++) o[m + k] = z[k];
 }
 
@@ -60,7 +61,7 @@ INLINE void NAME(map_rare)(T *o, const T *a, const T *b, int64_t n, NAME(Value) 
     INLINE T NAME(name##_slow)(T x, T y) { return (void)x, (void)y, (T)(slow_); }                                               \
     static __attribute__((noinline)) void NAME(name##_whole)(T *o, const T *x, const T *y, int64_t n)                           \
     {                                                                                                                           \
-        NAME(map)(o, x, y, n & -GROUP, NAME(name##_value));                                                                     \
+        NAME(map)(o, x, y, n & -NAME(GROUP), NAME(name##_value));                                                                     \
     }                                                                                                                           \
     static void NAME(name)(void *o, const void *x, const void *y, const void *c, int64_t i, int64_t n)                          \
     {                                                                                                                           \

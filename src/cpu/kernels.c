@@ -10,7 +10,6 @@
 #include "vmathf.h"
 
 typedef unsigned char Bool;
-enum { GROUP = 8 };
 #define INLINE static inline __attribute__((always_inline))
 #define PASTE_(a, b) a##_##b
 #define PASTE(a, b) PASTE_(a, b)

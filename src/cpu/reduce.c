@@ -230,6 +230,85 @@ static void extreme_tree(double *out, const double *lanes, int64_t w)
     memcpy(out, lanes, (size_t)w * sizeof *out);
 }
 
+/* ---- sums of a native plan: lanes and tree are float32. Results of blocks are given in float64, in which
+   totals are ---- */
+#define TWO_ZEROS -0x1p-1043 /* as bytes: -0.0f twice, where lanes of float32 start */
+typedef float F8 __attribute__((vector_size(4 * SUM_LANES)));
+typedef float F4 __attribute__((vector_size(16)));
+
+INLINE F8 load8(const float *x)
+{
+    F8 v;
+    memcpy(&v, x, sizeof v);
+    return v;
+}
+
+/* n < 8 elements; -0.0 elsewhere, which changes nothing. */
+INLINE F8 load_rest(const float *x, int64_t n)
+{
+    float v[SUM_LANES];
+    for (int64_t i = 0; i < SUM_LANES; i++) v[i] = i < n ? x[i] : -0.0f;
+    return load8(v);
+}
+
+INLINE F8 native_lanes(const float *x, int64_t n)
+{
+    F8 lane = -(F8){0};
+    int64_t k = 0;
+    for (; k + SUM_LANES <= n; k += SUM_LANES) lane += load8(x + k);
+    return k < n ? lane + load_rest(x + k, n - k) : lane;
+}
+
+INLINE double native_sum(F8 l)
+{
+    F4 four = __builtin_shufflevector(l, l, 0, 1, 2, 3) + __builtin_shufflevector(l, l, 4, 5, 6, 7);
+    return (four[0] + four[2]) + (four[1] + four[3]);
+}
+
+/* Four whole blocks at a time. */
+static void native_blocks(double *out, const void *p, int64_t n)
+{
+    const float *x = p;
+    for (; n >= 4 * BLOCK; n -= 4 * BLOCK, x += 4 * BLOCK) {
+        F8 lane[4];
+        for (int b = 0; b < 4; b++) lane[b] = load8(x + b * BLOCK);
+        for (int k = SUM_LANES; k < BLOCK; k += SUM_LANES)
+            for (int b = 0; b < 4; b++) lane[b] += load8(x + b * BLOCK + k);
+        for (int b = 0; b < 4; b++) *out++ = native_sum(lane[b]);
+    }
+    for (; n > 0; n -= BLOCK, x += BLOCK)
+        *out++ = native_sum(native_lanes(x, n < BLOCK ? n : BLOCK));
+}
+
+static void native_rows(double *out, const void *p, int64_t rows, int64_t w)
+{
+    const float *x = p;
+    for (int64_t r = 0; r < rows; r++) out[r] = native_sum(native_lanes(x + r * w, w));
+}
+
+/* The lanes are float32, at the start of their memory. */
+static void native_add(double *lanes, const void *p, int64_t first, int64_t rows, int64_t w)
+{
+    const float *x = p;
+    for (int64_t r = 0; r < rows; r++, x += w) {
+        float *acc = (float *)lanes + (first + r) % SUM_LANES * w;
+#pragma omp simd
+        for (int64_t c = 0; c < w; c++) acc[c] += x[c];
+    }
+}
+
+static void native_tree(double *out, const double *lanes, int64_t w)
+{
+    const float *acc = (const float *)lanes;
+#pragma omp simd
+    for (int64_t c = 0; c < w; c++) {
+        const float *l = acc + c;
+        float l0 = l[0] + l[4 * w], l1 = l[w] + l[5 * w], l2 = l[2 * w] + l[6 * w],
+              l3 = l[3 * w] + l[7 * w];
+        out[c] = (l0 + l2) + (l1 + l3);
+    }
+}
+
 /* clang-format off */
 /* ---- the functions of each operation and dtype, and the table ---- */
 #define SUM(dtype)                                                                                                              \
@@ -276,10 +355,13 @@ EXTREMES(min, smaller)
 #undef EXTREME
 #undef EXTREMES
 
-const Reducer PASTE(reducers, ISA)[REDUCER_COUNT][2] = {
+const Reducer PASTE(reducers, ISA)[REDUCER_COUNT][REDUCE_FORMS] = {
 #define ROW(op, tree, dtype, neutral) {op##_blocks_##dtype, op##_rows_##dtype, op##_lanes_##dtype, tree, op##_join, neutral}
-    [REDUCE_SUM] = {[QB_F32] = ROW(sum, sum_tree, f32, -0.0), [QB_F64] = ROW(sum, sum_tree, f64, -0.0)},
-    [REDUCE_MAX] = {[QB_F32] = ROW(max, extreme_tree, f32, -Q_INF), [QB_F64] = ROW(max, extreme_tree, f64, -Q_INF)},
-    [REDUCE_MIN] = {[QB_F32] = ROW(min, extreme_tree, f32, Q_INF), [QB_F64] = ROW(min, extreme_tree, f64, Q_INF)},
+    [REDUCE_SUM] = {[QB_F32] = ROW(sum, sum_tree, f32, -0.0), [QB_F64] = ROW(sum, sum_tree, f64, -0.0),
+                    [REDUCE_NATIVE] = {native_blocks, native_rows, native_add, native_tree, sum_join, TWO_ZEROS}},
+    [REDUCE_MAX] = {[QB_F32] = ROW(max, extreme_tree, f32, -Q_INF), [QB_F64] = ROW(max, extreme_tree, f64, -Q_INF),
+                    [REDUCE_NATIVE] = ROW(max, extreme_tree, f32, -Q_INF)},
+    [REDUCE_MIN] = {[QB_F32] = ROW(min, extreme_tree, f32, Q_INF), [QB_F64] = ROW(min, extreme_tree, f64, Q_INF),
+                    [REDUCE_NATIVE] = ROW(min, extreme_tree, f32, Q_INF)},
 };
 /* clang-format on */

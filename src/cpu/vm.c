@@ -65,7 +65,7 @@ static double *lanes_of(const Fold *f, char *const *base)
 }
 static const Reducer *reducer_of(const Isa *isa, const Fold *f)
 {
-    return &isa->reducers[f->kind][f->dtype];
+    return &isa->reducers[f->kind][f->form];
 }
 
 /* ---- FLAT: tiles of consecutive elements; rows that fit a tile may be reduced ---- */

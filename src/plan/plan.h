@@ -17,8 +17,8 @@
                  as the first block's acc; the others are added to it in order. float32: operands are widened to float64, all
                  this happens in float64, and the total is rounded once. No other variant exists for thin or batched shapes.
      max, min    exact, so any order: NaN if any element is NaN (the canonical quiet NaN), and -0 < +0.
-   A NATIVE plan (precision "float32") has products of float32 with chain and total in float32, and functions of their own; the order
-   is the same.
+   A NATIVE plan (precision "float32") computes what is float32 in float32, in the same order: products with chain and total, sums with
+   lanes and tree (totals of their blocks stay float64, rounded once), and functions of their own. float64 values are as ever.
    So a value never depends on layout, transposes, batching (vmap equals the loop bit for bit), tiles, threads or ISA. */
 #ifndef PLAN_H
 #define PLAN_H
@@ -164,7 +164,7 @@ struct qb_plan {
     Type *in_types, *out_types; int n_inputs, n_outputs;
     qb_buffer **consts; int n_consts;
     qb_plan **bodies; int n_bodies; /* of loops */
-    bool native;         /* precision "float32": float32 functions, products and their totals in float32 (sums stay in float64) */
+    bool native;         /* precision "float32": float32 is computed in float32 */
     int64_t work_bytes;
     Graph *graph;        /* the optimized program, for as_text() only */
     const Target *target;

@@ -58,10 +58,10 @@ const MathRow math_rows[] = {
 #include "ops.h"
     {0, 0, 0}};
 
-/* The native float32 functions have no row; their names end in f and all have this bound. */
-ROW(expf, float, ARGS1, FETCH1, q_expf(x), 0, 0)
-ROW(tanhf, float, ARGS1, FETCH1, q_tanhf(x), 0, 0)
-ROW(logf, float, ARGS1, FETCH1, q_logf(x), 0, 0)
-ROW(sinf, float, ARGS1, FETCH1, q_sinf_main(x), q_sinf_rare(x), q_sinf_slow(x))
-ROW(cosf, float, ARGS1, FETCH1, q_cosf_main(x), q_cosf_rare(x), q_cosf_slow(x))
-const MathRow math_rows32[] = {{"expf", 1, 2.5}, {"tanhf", 1, 2.5}, {"logf", 1, 2.5}, {"sinf", 1, 2.5}, {"cosf", 1, 2.5}, {0, 0, 0}};
+/* The native float32 functions; their names end in f. */
+#define UNARY(name, in, out, value, rare, slow, ...) ROW(name##f, float, ARGS1, FETCH1, value, rare, slow)
+#include "cpu/native.h"
+#define UNARY(name, in, out, value, rare, slow, d, mlx, ulp, doc) {#name "f", 1, ulp},
+const MathRow math_rows32[] = {
+#include "cpu/native.h"
+    {0, 0, 0}};

@@ -54,6 +54,7 @@ class Trainer:
     params: tree of floating arrays.    optimizer: qb.optim.Adam and its like, qb.optim.LBFGS, or any object with init(params) and
     update(params, grads, state).    data: arrays, or trees of them.
     batch_argnums: positions in `data` (counted from 0) that step(*batch) and the samples of fit replace.
+    precision: as for jit; "float32" trains float32 parameters in float32 arithmetic.
     The step is traced and compiled at the first call; values equal those of value_and_grad and optimizer.update, bit for bit.
     With L-BFGS a step is an iteration, and the number of steps stands in place of max_iterations.
     Raises TypeError for parameters that are not floating arrays, UnsupportedOperationError for a device that is not built.
