@@ -14,9 +14,9 @@ import io
 import json
 import pathlib
 import subprocess
+import time
 
 import quabla_cases as cases
-from common import RESULTS, micro
 from compare import conditions, machine, markdown, put
 
 qb = cases.qb
@@ -68,8 +68,16 @@ def profile(fun, args, call=None):
     report, f = qb.profile(fun), qb.jit(fun)
     with contextlib.redirect_stdout(io.StringIO()):  # the table of every step
         report(*args)
-    micro("call", call or (lambda: f(*args)), 1.0)
-    return report, RESULTS["call"]
+    return report, least(call or (lambda: f(*args)))
+
+
+def least(call, seconds=1.0):
+    """Microseconds of the fastest of single calls: what other programs take from the core falls into few of them."""
+    best, end = float("inf"), time.perf_counter() + seconds
+    while (start := time.perf_counter()) < end or best == float("inf"):
+        call()
+        best = min(best, time.perf_counter() - start)
+    return best * 1e6
 
 
 def dispatch():
