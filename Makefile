@@ -1,18 +1,19 @@
 # Thin: makes .venv, then meson, pip and pytest do the work. A second run does only what changed.
 #     make demo        train the example networks, with pictures        make test       all tests
 #     make bench       our times beside JAX's                           make exhaustive long tests
-#     make docs        docs/functions.md from the op table              make lint       format and static checks
-#     make format      rewrite in the project's format                  make clean      remove all that was built
+#     make measure     the numbers of docs/performance.md               make lint       format and static checks
+#     make docs        docs/functions.md from the op table              make clean      remove all that was built
+#     make format      rewrite in the project's format
 PYTHON ?= python3
 ARGS   ?=
-BENCH  ?= dispatch,pinn,big,kernels,derivs,loops
+BENCH  ?= dispatch,pinn,big,kernels,derivs,loops,ode,linalg,lbfgs,random
 VENV   := .venv
 BIN    := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # Folders are among the sources: their time changes when a file comes or goes, and meson must then read the lists again.
-SOURCES := $(shell find include src python tests/c examples/c -not -name '*.pyc' -not -name __pycache__) \
+SOURCES := $(shell find include src python tests/c examples/c bench/peak.c -not -name '*.pyc' -not -name __pycache__) \
            meson.build meson.options pyproject.toml tools/list_sources.py
 C_FILES := $(shell find src python/ext tests/c examples/c -name '*.c')
 # The build for another CPU takes part where its compiler and an emulator are installed.
@@ -27,15 +28,18 @@ test: $(VENV)/.installed $(VENV)/.test build-san/.stamp $(NEON)
 exhaustive: $(VENV)/.installed $(VENV)/.test build-san/.stamp $(NEON)
 	QUABLA_EXHAUSTIVE=1 $(BIN)/python -m pytest -q $(ARGS)
 
+PEERS := jax=$(CURDIR)/.venv-bench/bin/python:jax_cases.py quabla=$(CURDIR)/$(BIN)/python:quabla_cases.py
 bench: $(VENV)/.installed .venv-bench/.installed
-	OUT=bench/results $(BIN)/python bench/compare.py $(BENCH) jax=$(CURDIR)/.venv-bench/bin/python:jax_cases.py \
-	    quabla=$(CURDIR)/$(BIN)/python:quabla_cases.py
+	$(BIN)/python bench/compare.py $(BENCH) $(PEERS) --out bench/results $(ARGS)
 
-# How a step grows with points, width and depth: minutes, and a picture for docs/performance.md.
-growth: $(VENV)/.installed .venv-bench/.installed
-	OUT=bench/results/growth $(BIN)/python bench/compare.py growth jax=$(CURDIR)/.venv-bench/bin/python:jax_cases.py \
-	    quabla=$(CURDIR)/$(BIN)/python:quabla_cases.py
-	$(BIN)/python bench/growth.py bench/results/growth/results.json docs/growth.png
+# The tables and the picture of docs/performance.md: half an hour, on a machine that does nothing else.
+PAGE  := docs/performance.md
+measure: $(VENV)/.installed .venv-bench/.installed
+	$(BIN)/python bench/limits.py --into $(PAGE)
+	$(BIN)/python bench/compare.py $(BENCH) $(PEERS) --out bench/results --into $(PAGE)
+	$(BIN)/python bench/neighbour.py $(PEERS) --into $(PAGE)
+	$(BIN)/python bench/compare.py growth $(PEERS) --out bench/results/growth
+	$(BIN)/python bench/growth.py bench/results/growth/results.json docs/growth.png --into $(PAGE)
 
 docs: $(VENV)/.tools
 	$(BIN)/python tools/docs.py
@@ -84,4 +88,4 @@ build-neon/.stamp: $(VENV)/.tools $(SOURCES)
 	@sh tools/configure.sh build-neon -Dpython=false -Dtests=true --cross-file tools/aarch64.ini
 	@touch $@
 
-.PHONY: demo test exhaustive bench growth docs lint format clean
+.PHONY: demo test exhaustive bench measure docs lint format clean

@@ -8,7 +8,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 import jax.numpy as jnp
 import numpy as np
-from common import RESULTS, done, growth_cases, lotka_volterra, micro, once, wanted
+from common import ORDERS, RESULTS, done, growth_cases, lotka_volterra, micro, once, wanted
 
 RESULTS["import"] = (time.perf_counter() - START) * 1e6
 import math
@@ -134,6 +134,9 @@ def big():
 def growth():
     for name, sizes, n in growth_cases():
         run_step(name, burgers_step(sizes, n, jnp.float64), 0.6)
+    for k in ORDERS:
+        f, args = derivative(k)
+        micro(f"growth.order.{k}", lambda f=f, args=args: ready(f(*args)), 0.6)
 
 
 def kernels():
@@ -154,18 +157,23 @@ def kernels():
         micro("matmul1000x64x64." + name, lambda h=h, b=b, w=b[:64]: ready(h(b, w)))
 
 
-def derivs():
+def derivative(k):
+    """Loss and gradient for the k-th derivative of a network at 256 points: a function and its arguments."""
+
     def u(x, p):
         return mlp(p, x.reshape(1, 1))[0, 0]
 
     p, x = mlp_init([1, 32, 32, 32, 1], jnp.float64), jnp.linspace(0, 1, 256)
+    for _ in range(k):
+        u = jax.grad(u)
+    return jax.jit(jax.value_and_grad(lambda p: jnp.mean(jax.vmap(u, (0, None))(x, p) ** 2))), (p,)
+
+
+def derivs():
     for k in (2, 4, 6):
-        d = u
-        for _ in range(k):
-            d = jax.grad(d)
-        f = jax.jit(jax.value_and_grad(lambda p, d=d: jnp.mean(jax.vmap(d, (0, None))(x, p) ** 2)))
-        once(f"deriv{k}.first", lambda f=f: ready(f(p)))
-        micro(f"deriv{k}", lambda f=f: ready(f(p)), 1.0)
+        f, args = derivative(k)
+        once(f"deriv{k}.first", lambda f=f, args=args: ready(f(*args)))
+        micro(f"deriv{k}", lambda f=f, args=args: ready(f(*args)), 1.0)
 
     def rosenbrock(x):
         return jnp.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
@@ -226,6 +234,41 @@ def loops():
     micro("dopri5", lambda: ready(s(p)))
 
 
+def ode():
+    import diffrax
+
+    def field(t, y, th):
+        return jnp.stack([th[0] * y[0] - th[1] * y[0] * y[1], th[3] * y[0] * y[1] - th[2] * y[1]])
+
+    control = diffrax.PIDController(rtol=1e-6, atol=1e-9)
+    term, solver, y0 = diffrax.ODETerm(field), diffrax.Dopri5(), jnp.asarray([1.0, 1.0])
+
+    def end(th):
+        solve = diffrax.diffeqsolve(term, solver, 0.0, 5.0, None, y0, th, stepsize_controller=control, max_steps=512)
+        return solve.ys[0]
+
+    th = jnp.asarray([1.5, 1.0, 3.0, 1.0])
+    for name, fn in (("ode.lv", end), ("ode.lv.grad", jax.value_and_grad(lambda th: jnp.sum(end(th))))):
+        f = jax.jit(fn)
+        once(name + ".first", lambda f=f: ready(f(th)))
+        micro(name, lambda f=f: ready(f(th)))
+
+
+def linalg():
+    r, la = np.random.RandomState(0), jnp.linalg
+    a, b = jnp.asarray(r.randn(256, 256) + 16 * np.eye(256)), jnp.asarray(r.randn(256))
+    s = (a + a.T) / 2
+    spd = s @ s.T
+    micro("solve256", lambda: ready(la.solve(a, b)), 0.6)
+    micro("eigh256", lambda: ready(la.eigh(s)[0]), 0.6)
+    micro("svd256", lambda: ready(la.svd(a, full_matrices=False)[1]), 0.6)
+    micro("cholesky256", lambda: ready(la.cholesky(spd)), 0.6)
+    micro("qr256", lambda: ready(la.qr(a)[0]), 0.6)
+    many, right = jnp.asarray(r.randn(1000, 8, 8) + 4 * np.eye(8)), jnp.asarray(r.randn(1000, 8, 1))
+    f = jax.jit(la.solve)
+    micro("solve.batch1000x8", lambda: ready(f(many, right)))
+
+
 def lbfgs():
     import optax
 
@@ -265,12 +308,15 @@ CASES = {
     "kernels": kernels,
     "derivs": derivs,
     "loops": loops,
+    "ode": ode,
+    "linalg": linalg,
     "lbfgs": lbfgs,
     "random": draws,
     "growth": growth,
     "compile": compiling,
 }
-for group, cases in CASES.items():
-    if on(group):
-        cases()
-done()
+if __name__ == "__main__":
+    for group, cases in CASES.items():
+        if on(group):
+            cases()
+    done()

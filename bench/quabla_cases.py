@@ -9,7 +9,7 @@ IMPORT = (time.perf_counter() - START) * 1e6
 import math
 
 import numpy as np
-from common import RESULTS, done, growth_cases, lotka_volterra, micro, once, wanted
+from common import ORDERS, RESULTS, done, growth_cases, left_out, lotka_volterra, micro, once, wanted
 
 RESULTS["import"] = IMPORT
 GROUPS = wanted()
@@ -20,6 +20,18 @@ FORMS = [("f64", qb.float64, None), ("f32", qb.float32, None), ("f32.native", qb
 
 def on(group):
     return GROUPS is None or group in GROUPS
+
+
+def has(case, *names):
+    """Are all these functions there ("ode.odeint")? If not, says so."""
+    for name in names:
+        at = qb
+        for part in name.split("."):
+            at = getattr(at, part, None)
+        if at is None:
+            left_out(case, f"no qb.{name}")
+            return False
+    return True
 
 
 def mlp_init(sizes, dtype, seed=0):
@@ -107,6 +119,9 @@ def big():
 def growth():
     for name, sizes, n in growth_cases():
         run_step(name, burgers(sizes, n, qb.float64), 0.6)
+    for k in ORDERS:
+        f, args = derivative(k)
+        micro(f"growth.order.{k}", lambda f=f, args=args: f(*args), 0.6)
 
 
 def kernels():
@@ -129,18 +144,23 @@ def kernels():
         micro("matmul1000x64x64." + name, lambda h=h, b=b, w=b[:64]: h(b, w))
 
 
-def derivs():
+def derivative(k):
+    """Loss and gradient for the k-th derivative of a network at 256 points: a function and its arguments."""
+
     def u(x, p):
         return qb.sum(mlp(p, x.reshape([1, 1])))
 
     p, x = mlp_init([1, 32, 32, 32, 1], qb.float64), qb.linspace(0, 1, 256)
+    for _ in range(k):
+        u = qb.grad(u)
+    return qb.jit(qb.value_and_grad(lambda p: qb.mean(qb.vmap(u, (0, None))(x, p) ** 2))), (p,)
+
+
+def derivs():
     for k in (2, 4, 6):
-        d = u
-        for _ in range(k):
-            d = qb.grad(d)
-        f = qb.jit(qb.value_and_grad(lambda p, d=d: qb.mean(qb.vmap(d, (0, None))(x, p) ** 2)))
-        once(f"deriv{k}.first", lambda f=f: f(p))
-        micro(f"deriv{k}", lambda f=f: f(p), 1.0)
+        f, args = derivative(k)
+        once(f"deriv{k}.first", lambda f=f, args=args: f(*args))
+        micro(f"deriv{k}", lambda f=f, args=args: f(*args), 1.0)
 
     def rosenbrock(x):
         return qb.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
@@ -200,6 +220,42 @@ def loops():
     micro("dopri5", lambda: s(p))
 
 
+def ode():
+    if not has("ode", "ode.odeint"):
+        return
+
+    def field(y, t, th):
+        return qb.stack([th[0] * y[0] - th[1] * y[0] * y[1], th[3] * y[0] * y[1] - th[2] * y[1]])
+
+    options = dict(method="dopri5", rtol=1e-6, atol=1e-9, max_steps=512)
+
+    def end(th):
+        return qb.ode.odeint(field, qb.array([1.0, 1.0]), (0.0, 5.0), args=(th,), **options)
+
+    th = qb.array([1.5, 1.0, 3.0, 1.0])
+    for name, fn in (("ode.lv", end), ("ode.lv.grad", qb.value_and_grad(lambda th: qb.sum(end(th))))):
+        f = qb.jit(fn)
+        once(name + ".first", lambda f=f: f(th))
+        micro(name, lambda f=f: f(th))
+
+
+def linalg():
+    if not has("linalg", "linalg.solve", "linalg.eigh", "linalg.svd", "linalg.cholesky", "linalg.qr"):
+        return
+    r, la = np.random.RandomState(0), qb.linalg
+    a, b = qb.asarray(r.randn(256, 256) + 16 * np.eye(256)), qb.asarray(r.randn(256))
+    s = (a + a.T) / 2
+    spd = s @ s.T
+    micro("solve256", lambda: la.solve(a, b), 0.6)
+    micro("eigh256", lambda: la.eigh(s)[0], 0.6)
+    micro("svd256", lambda: la.svd(a)[1], 0.6)
+    micro("cholesky256", lambda: la.cholesky(spd), 0.6)
+    micro("qr256", lambda: la.qr(a)[0], 0.6)
+    many, right = qb.asarray(r.randn(1000, 8, 8) + 4 * np.eye(8)), qb.asarray(r.randn(1000, 8, 1))
+    f = qb.jit(la.solve)
+    micro("solve.batch1000x8", lambda: f(many, right))
+
+
 def lbfgs():
     def rosen(x):
         return qb.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
@@ -222,12 +278,15 @@ CASES = {
     "kernels": kernels,
     "derivs": derivs,
     "loops": loops,
+    "ode": ode,
+    "linalg": linalg,
     "lbfgs": lbfgs,
     "random": draws,
     "growth": growth,
     "compile": compiling,
 }
-for group, cases in CASES.items():
-    if on(group):
-        cases()
-done()
+if __name__ == "__main__":
+    for group, cases in CASES.items():
+        if on(group):
+            cases()
+    done()

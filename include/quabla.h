@@ -213,13 +213,15 @@ QB_API char *qb_plan_text(const qb_plan *p, qb_error *err);  /* as_text(): the o
 QB_API char *qb_plan_steps(const qb_plan *p, qb_error *err); /* the steps with their memory, for people. qb_free it */
 /* One run, with the time that each step takes. steps has room for qb_plan_step_count(p). Bytes are those of operands and results; an
    elementwise operation is one flop. Texts live as long as the plan. The seconds of a step of a sweep (steps that run block of points by
-   block of points, numbered from 1) are summed over the threads that share its blocks. A loop is one step, its flops are not counted. */
+   block of points, numbered from 1) are summed over the threads that share its blocks. A loop is one step with the counts of its body: of all
+   iterations of a scan, of one of a while, of a cond's larger branch. */
 typedef struct {
-    char what[64];         /* "matmul 1000x64x64", "elementwise 1000x64, 17 ops" */
+    char what[120];        /* "matmul 1000x64x64", "elementwise 1000x64: tanh, 3 mul; sum" */
     const char *file;      /* of the user's code; NULL unknown */
     uint32_t line;
     int sweep;             /* 0: of none */
     double seconds, flops, bytes;
+    double functions;      /* those of the flops that are exp, tanh and the like */
 } qb_step_profile;
 QB_API int qb_plan_step_count(const qb_plan *p);
 QB_API bool qb_plan_profile(qb_plan *p, const void *const *inputs, void *const *outputs, qb_step_profile *steps, qb_error *err);

@@ -197,11 +197,11 @@ static PyObject *compiled_call(PyObject *o, PyObject *args, PyObject *kwargs)
     return NULL;
 }
 
-/* (what, file or None, line, sweep, seconds, flops, bytes) */
+/* (what, file or None, line, sweep, seconds, flops, functions, bytes) */
 static PyObject *profile_row(const qb_step_profile *s)
 {
-    return Py_BuildValue("(sziiddd)", s->what, s->file, (int)s->line, s->sweep, s->seconds,
-                         s->flops, s->bytes);
+    return Py_BuildValue("(sziidddd)", s->what, s->file, (int)s->line, s->sweep, s->seconds,
+                         s->flops, s->functions, s->bytes);
 }
 
 static PyObject *compiled_profile(PyObject *o, PyObject *args)
@@ -256,7 +256,7 @@ static PyMethodDef lowered_methods[] = {
 static PyMethodDef compiled_methods[] = {
     {"profile", compiled_profile, METH_VARARGS,
      "profile(*args)\n--\n\nThe result and what each step of the plan took: a list of (what, file, "
-     "line, sweep, seconds, flops, bytes)."},
+     "line, sweep, seconds, flops, functions, bytes)."},
     {0},
 };
 static PyObject *get_program(PyObject *o, void *Py_UNUSED(c))

@@ -3,7 +3,8 @@
 
    An elementwise operation counts as one, whatever it is, an element of a reduction as one, a
    product as 2 m n k. Bytes are those of the operands and results of a step, each once: what a step
-   takes from and leaves to others, be it in memory or in a cache. */
+   takes from and leaves to others, be it in memory or in a cache. Functions are the operations that
+   have an error bound: exp, tanh and the like. A loop counts what its bodies do. */
 #include "plan/plan.h"
 #include <stdio.h>
 
@@ -37,16 +38,42 @@ static double distinct(const Region *r, const Access *at)
     return n;
 }
 
+__attribute__((format(printf, 2, 3))) static void put(qb_step_profile *out, const char *format, ...)
+{
+    size_t used = strlen(out->what);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(out->what + used, sizeof out->what - used, format, args);
+    va_end(args);
+}
+
+/* Each op once with its number, in order of first use: "elementwise 1000x64: tanh, 3 mul; sum". */
+static void name_region(const Region *r, qb_step_profile *out)
+{
+    put(out, r->rank ? "elementwise " : "elementwise scalar");
+    for (int i = 0; i < r->rank; i++) put(out, i ? "x%lld" : "%lld", (long long)r->dims[i]);
+    const char *between = ": ";
+    for (int i = 0; i < r->n_instrs; i++) {
+        int op = r->instrs[i].op, first = i, uses = 0;
+        for (int k = r->n_instrs - 1; k >= 0; k--)
+            if (r->instrs[k].op == op) uses++, first = k;
+        if (first < i) continue;
+        put(out, "%s", between);
+        if (uses > 1) put(out, "%d ", uses);
+        put(out, "%s", op_table[op].name);
+        between = ", ";
+    }
+    for (int i = 0; i < r->n_reduces; i++)
+        put(out, "%s%s", i || r->n_instrs ? "; " : ": ", op_table[r->reduces[i].op].name);
+}
+
 static void region(const qb_plan *p, const Region *r, double times, qb_step_profile *out)
 {
-    char dims[32] = "";
-    int used = 0;
-    for (int i = 0; i < r->rank && used < 24; i++)
-        used += snprintf(dims + used, sizeof dims - (size_t)used, "%s%lld", i ? "x" : "",
-                         (long long)r->dims[i]);
-    snprintf(out->what, sizeof out->what, "elementwise %s, %d ops%s", r->rank ? dims : "scalar",
-             r->n_instrs, r->n_reduces ? ", reduces" : "");
-    out->flops = times * (double)r->size * (r->n_instrs + r->n_reduces);
+    name_region(r, out);
+    double elements = times * (double)r->size;
+    out->flops = elements * (r->n_instrs + r->n_reduces);
+    for (int i = 0; i < r->n_instrs; i++)
+        if (op_table[r->instrs[i].op].ulp > 0) out->functions += elements;
     for (int i = 0; i < r->n_loads; i++)
         if (!r->loads[i].splat)
             out->bytes += traffic(p, r->loads[i].at.slot, distinct(r, &r->loads[i].at), times);
@@ -82,17 +109,45 @@ static void product(const qb_plan *p, const MatMul *m, double times, qb_step_pro
                  rows, k, n);
 }
 
+static qb_step_profile whole(const qb_plan *body)
+{
+    qb_step_profile sum = {0}, s;
+    for (int i = 0; body && i < body->n_steps; i++) {
+        profile_step(body, i, &s);
+        sum.flops += s.flops;
+        sum.functions += s.functions;
+        sum.bytes += s.bytes;
+    }
+    return sum;
+}
+
+/* scan: all iterations. while: one, since the data say how many there are; its test is in the body.
+   cond: the branch with more to do. */
+static void loop(const Loop *l, qb_step_profile *out)
+{
+    put(out, "%s", op_table[l->op].name);
+    if (l->op == OP_scan) put(out, " %lld times", (long long)l->length);
+    qb_step_profile a = whole(l->body[0]), b = whole(l->body[1]);
+    bool second = l->op == OP_while || (l->op == OP_cond && b.flops + b.bytes > a.flops + a.bytes);
+    double times = l->op == OP_scan ? (double)l->length : 1;
+    const qb_step_profile *body = second ? &b : &a;
+    out->flops = times * body->flops;
+    out->functions = times * body->functions;
+    out->bytes = times * body->bytes;
+}
+
 void profile_step(const qb_plan *p, int i, qb_step_profile *out)
 {
     const Step *s = &p->steps[i];
     int sweep;
     double times = repeats(p, i, &sweep);
     *out = (qb_step_profile){.file = s->file, .line = s->line, .sweep = sweep};
-    if (s->kind == STEP_REGION)
-        region(p, &s->region, times, out);
-    else if (s->kind == STEP_MATMUL)
-        product(p, &s->matmul, times, out);
-    else
-        snprintf(out->what, sizeof out->what, "%s",
-                 op_table[s->kind == STEP_LOOP ? s->loop.op : s->call.op].name);
+    switch (s->kind) {
+    case STEP_REGION: region(p, &s->region, times, out); break;
+    case STEP_MATMUL: product(p, &s->matmul, times, out); break;
+    case STEP_LOOP: loop(&s->loop, out); break;
+    case STEP_CALL: put(out, "%s", op_table[s->call.op].name);
+    }
+    if (strlen(out->what) == sizeof out->what - 1)
+        memcpy(out->what + sizeof out->what - 4, "...", 4); /* it did not fit */
 }

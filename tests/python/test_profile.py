@@ -35,6 +35,7 @@ def test_steps_have_times_flops_and_bytes():
     assert [s["flops"] for s in products] == [2 * 50 * 2 * 16, 2 * 50 * 16 * 16]
     assert products[1]["bytes"] == 8 * (50 * 16 + 16 * 16 + 50 * 16)
     assert all(s["seconds"] >= 0 for s in f.steps)
+    assert f.workspace > 0
     assert 0 < sum(s["seconds"] for s in f.steps) <= f.seconds
     assert all(s["file"].endswith("test_profile.py") and s["line"] > 0 for s in f.steps)
 
@@ -53,7 +54,45 @@ def test_steps_that_run_block_by_block_count_for_all_points():
 def test_other_steps_bear_the_name_of_their_op():
     p = qb.profile(lambda x: qb.cumsum(qb.fori_loop(0, 3, lambda i, c: qb.sin(c), x)))
     p(qb.ones((5,)))
-    assert [s["what"] for s in p.steps] == ["scan", "cumsum"]
+    assert [s["what"] for s in p.steps] == ["scan 3 times", "cumsum"]
+def steps_of(fun, *args):
+    f = qb.profile(fun)
+    f(*args)
+    return f.steps
+
+
+def test_steps_name_their_operations_and_count_functions():
+    (step,) = steps_of(lambda x: qb.sum(qb.exp(x) * x * x), qb.ones((10, 6)))
+    assert (step["what"], step["flops"], step["functions"]) == ("elementwise 60: exp, 2 mul; sum", 240, 60)
+    (step,) = steps_of(lambda x, b: x + b, qb.ones((10, 6)), qb.ones((6,)))
+    assert (step["functions"], step["bytes"]) == (0, 8 * (60 + 6 + 60))
+
+
+def test_a_name_that_is_too_long_ends_in_dots():
+    def many(x):
+        for f in (qb.sin, qb.cos, qb.tan, qb.sinh, qb.cosh, qb.tanh, qb.arcsin, qb.arccos, qb.arctan, qb.arcsinh):
+            x = f(x)
+        for f in (qb.arctanh, qb.exp, qb.exp2, qb.expm1, qb.log, qb.log1p, qb.log2, qb.log10, qb.cbrt, qb.erf):
+            x = f(x)
+        return x
+
+    (step,) = steps_of(many, qb.ones((50,)))
+    assert step["what"].endswith("...") and len(step["what"]) == 119
+    assert step["functions"] == 20 * 50
+
+
+def test_a_scan_counts_all_its_iterations_and_a_while_one():
+    w = qb.full((4, 4), 0.1)
+    steps = steps_of(lambda x: qb.scan(lambda c, i: (qb.tanh(qb.matmul(w, c)), None), x, length=50)[0], qb.ones((4,)))
+    (loop,) = [s for s in steps if s["what"] == "scan 50 times"]
+    assert (loop["flops"], loop["functions"]) == (50 * (2 * 4 * 4 + 4), 50 * 4)
+    steps = steps_of(lambda x: qb.while_loop(lambda c: c < 100.0, lambda c: c * 2.0, x), qb.array(1.0))
+    assert [s["flops"] for s in steps if s["what"] == "while"] == [2]  # the product and the test
+
+
+def test_a_cond_counts_its_larger_branch():
+    steps = steps_of(lambda p, x: qb.cond(p, lambda: x, lambda: qb.exp(x) * 2.0), qb.array(True), qb.ones((8,)))
+    assert [(s["flops"], s["functions"]) for s in steps if s["what"] == "cond"] == [(16, 8)]
 
 
 def test_what_is_not_a_function_is_a_type_error():
