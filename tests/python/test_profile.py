@@ -55,6 +55,8 @@ def test_other_steps_bear_the_name_of_their_op():
     p = qb.profile(lambda x: qb.cumsum(qb.fori_loop(0, 3, lambda i, c: qb.sin(c), x)))
     p(qb.ones((5,)))
     assert [s["what"] for s in p.steps] == ["scan 3 times", "cumsum"]
+
+
 def steps_of(fun, *args):
     f = qb.profile(fun)
     f(*args)
