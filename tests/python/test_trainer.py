@@ -237,7 +237,7 @@ def test_fit_stops_by_its_rules():
     start = time.perf_counter()
     info = line().fit(10**9, seconds=0.3)
     assert info.reason == "seconds"
-    assert 0.3 <= info.seconds <= time.perf_counter() - start < 5
+    assert 0.3 <= info.seconds <= time.perf_counter() - start
     assert line().fit(10).reason == "finished"
 
 
