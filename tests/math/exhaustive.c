@@ -39,15 +39,19 @@ static float of_bits(uint32_t u)
     return x;
 }
 
-/* Is y within 8 ulps of the middle between two neighbouring floats? Subnormal results have coarser floats. */
+/* Is y within 8 ulps of the middle between two neighbouring floats? Of a normal float the 29 bits that rounding drops
+   say so; subnormal results have coarser floats. */
 static int near_middle(double y)
 {
+    enum { DROPPED = 29, HALF = 1 << (DROPPED - 1) };
     const double a = fabs(y);
     if (!(a > 0x1p-151) || !(a < 0x1p128)) return 0;
-    int e = ilogb(a);
-    if (e < -126) e = -126;
-    const double half = ldexp(1, e - 24), rest = fmod(a, 2 * half);
-    return fabs(rest - half) <= 8 * ldexp(1, ilogb(a) - 52);
+    if (a >= 0x1p-126) {
+        uint64_t u;
+        memcpy(&u, &y, 8);
+        return llabs((int64_t)(u & (2 * HALF - 1)) - HALF) <= 8;
+    }
+    return fabs(fmod(a, 0x1p-149) - 0x1p-150) <= 8 * ldexp(1, ilogb(a) - 52);
 }
 
 int main(int argc, char **argv)
