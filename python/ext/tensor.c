@@ -113,6 +113,16 @@ static PyObject *item(PyObject *o, PyObject *Py_UNUSED(none))
                                                 : PyFloat_FromDouble(value);
 }
 
+/* "{:.3f}" writes the only element. */
+static PyObject *format(PyObject *o, PyObject *spec)
+{
+    if (PyUnicode_Check(spec) && PyUnicode_GET_LENGTH(spec) == 0) return PyObject_Str(o);
+    if (!one_element(o, "a format other than \"{}\"")) return NULL;
+    PyObject *value = item(o, NULL), *text = value ? PyObject_Format(value, spec) : NULL;
+    Py_XDECREF(value);
+    return text;
+}
+
 static PyObject *tolist(PyObject *o, PyObject *Py_UNUSED(none)) { return convert_tolist(o); }
 static PyObject *to_flat_list(PyObject *o, PyObject *Py_UNUSED(none))
 {
@@ -258,6 +268,7 @@ static PyMethodDef methods[] = {
      "to_flat_list()\n--\n\nAll elements in row-major order."},
     {"numpy", numpy, METH_NOARGS, "numpy()\n--\n\nA read-only NumPy array over the same memory."},
     {"__array__", (PyCFunction)(void (*)(void))as_array, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"__format__", format, METH_O, NULL},
     {"__reduce__", reduce, METH_NOARGS, NULL},
     {"__copy__", itself, METH_NOARGS, NULL},
     {"__deepcopy__", itself, METH_O, NULL},

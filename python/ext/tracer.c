@@ -307,6 +307,11 @@ static PyObject *item(PyObject *Py_UNUSED(o), PyObject *Py_UNUSED(none))
 {
     return no_value("item()");
 }
+static PyObject *format(PyObject *o, PyObject *spec)
+{
+    bool plain = PyUnicode_Check(spec) && PyUnicode_GET_LENGTH(spec) == 0;
+    return plain ? PyObject_Str(o) : no_value("a format other than \"{}\"");
+}
 static PyObject *tolist(PyObject *Py_UNUSED(o), PyObject *Py_UNUSED(none))
 {
     return no_value("tolist()");
@@ -331,6 +336,7 @@ static PyObject *get_node_id(PyObject *o, void *Py_UNUSED(c))
 
 static PyMethodDef methods[] = {
     {"item", item, METH_NOARGS, "item()\n--\n\nRaises TracerError: a traced value has no data."},
+    {"__format__", format, METH_O, NULL},
     {"tolist", tolist, METH_NOARGS,
      "tolist()\n--\n\nRaises TracerError: a traced value has no data."},
     {"numpy", numpy, METH_NOARGS, "numpy()\n--\n\nRaises TracerError: a traced value has no data."},

@@ -144,6 +144,15 @@ def test_conversion_of_one_element():
         int(qb.array(math.inf))
 
 
+def test_a_format_is_that_of_the_element():
+    x = qb.array(2.75)
+    assert (f"{x:.1f}", f"{qb.ones((1, 1)):6.2e}", f"{x}") == ("2.8", "1.00e+00", str(x))
+    with pytest.raises(ValueError, match=r"needs one element; this is a float64\[2\]"):
+        f"{qb.ones((2,)):.3f}"
+    with pytest.raises(qb.TracerError, match="needs data"):
+        qb.jit(lambda x: f"{x:.3f}")(x)
+
+
 def test_lists():
     x = qb.array([[1.0, 2.0], [3.0, 4.0]])
     assert x.tolist() == [[1.0, 2.0], [3.0, 4.0]]
