@@ -12,7 +12,7 @@ import shutil
 import struct
 import sys
 
-import build
+import library
 
 COUNT = 60000
 
@@ -54,10 +54,10 @@ def main():
         pairs = list(zip(a, b))
         rng.shuffle(pairs)
         operands[code] = [array.array(code, column) for column in zip(*pairs)]
-    compilers = [c for c in ("gcc", "clang") if shutil.which(c)] or [build.compiler()]
+    compilers = [c for c in ("gcc", "clang") if shutil.which(c)] or [library.compiler()]
     failed, first = 0, None
-    for cc, level in itertools.product(compilers, reversed(build.levels())):
-        got = dict(results(build.Library(level, cc), operands))
+    for cc, level in itertools.product(compilers, reversed(library.levels())):
+        got = dict(results(library.Library(level, cc), operands))
         first = first or got
         wrong = differ(level, got, first)
         failed += len(wrong)

@@ -12,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 
-import build
 import gmpy2
+import library
 import page
 from ulp import REFERENCE, Error
 
@@ -23,9 +23,9 @@ FLAGS = ["-Wno-unused-function", "-lm"]
 def program(folder):
     """exhaustive.c, compiled for this machine's best level."""
     path = os.path.join(folder, "exhaustive")
-    flags = [f for f in build.FLAGS if f not in ("-fPIC", "-shared")] + build.LEVELS[build.levels()[-1]][0]
-    source = os.path.join(build.HERE, "exhaustive.c")
-    subprocess.run([*build.compiler().split(), *flags, source, "-o", path, *FLAGS], check=True)
+    flags = [f for f in library.FLAGS if f not in ("-fPIC", "-shared")] + library.LEVELS[library.levels()[-1]][0]
+    source = os.path.join(library.HERE, "exhaustive.c")
+    subprocess.run([*library.compiler().split(), *flags, source, "-o", path, *FLAGS], check=True)
     return path
 
 

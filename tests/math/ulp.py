@@ -14,8 +14,8 @@ import struct
 import sys
 from fractions import Fraction
 
-import build
 import gmpy2
+import library
 import page
 
 INF, NAN = math.inf, math.nan
@@ -536,7 +536,7 @@ def main():
     parser.add_argument("only", nargs="*", help="functions to test (all)")
     options = parser.parse_args()
     gmpy2.get_context().precision = 120
-    lib, count = build.Library(), 25000 * options.dense
+    lib, count = library.Library(), 25000 * options.dense
     table = {}
     failed = check_accuracy(lib, count, options.seed, options.only, table)
     failed += check_float32(lib, count, options.seed, options.only)

@@ -8,13 +8,24 @@ import subprocess
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FLAGS = ["-std=gnu17", "-O3", "-fPIC", "-shared", "-ffp-contract=off", "-fno-math-errno",
-         "-fno-trapping-math", "-fopenmp-simd", "-I" + os.path.join(HERE, "..", "..", "src")]
+FLAGS = [
+    "-std=gnu17",
+    "-O3",
+    "-fPIC",
+    "-shared",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fopenmp-simd",
+    "-I" + os.path.join(HERE, "..", "..", "src"),
+]
 LEVELS = {  # compiler flags, CPU features
     "baseline": ([], set()),
     "v3": (["-march=x86-64-v3"], {"avx2", "fma", "bmi2"}),
-    "v4": (["-march=x86-64-v4", "-mprefer-vector-width=512"],
-           {"avx2", "fma", "bmi2", "avx512f", "avx512dq", "avx512vl", "avx512bw", "avx512cd"}),
+    "v4": (
+        ["-march=x86-64-v4", "-mprefer-vector-width=512"],
+        {"avx2", "fma", "bmi2", "avx512f", "avx512dq", "avx512vl", "avx512bw", "avx512cd"},
+    ),
 }
 
 
@@ -50,8 +61,10 @@ class Library:
 
     def rows(self, table="math_rows"):
         """[(name, operands, bound in ulps)] of ops.h, or of the float32 table."""
+
         class Row(ctypes.Structure):
             _fields_ = [("name", ctypes.c_char_p), ("n", ctypes.c_int), ("ulp", ctypes.c_double)]
+
         rows = []
         for row in (Row * 1000).in_dll(self.lib, table):
             if not row.name:
