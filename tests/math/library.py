@@ -2,6 +2,7 @@
 
 import array
 import ctypes
+import itertools
 import os
 import shutil
 import subprocess
@@ -65,11 +66,10 @@ class Library:
         class Row(ctypes.Structure):
             _fields_ = [("name", ctypes.c_char_p), ("n", ctypes.c_int), ("ulp", ctypes.c_double)]
 
-        rows = []
-        for row in (Row * 1000).in_dll(self.lib, table):
-            if not row.name:
-                return rows
-            rows.append((row.name.decode(), row.n, row.ulp))
+        rows = itertools.takewhile(
+            lambda row: row.name, (Row * 1000).in_dll(self.lib, table)
+        )  # a row without a name ends it
+        return [(row.name.decode(), row.n, row.ulp) for row in rows]
 
     def call(self, name, *operands):
         out = array.array(operands[0].typecode, bytes(operands[0].itemsize * len(operands[0])))
