@@ -1,7 +1,11 @@
 """Control flow: cond, switch, fori_loop, scan, while_loop.
 
-Outside a trace they are plain Python. Inside one, each becomes a region of the program: its bodies are traced once, with a traced
-value for every leaf of the carry. What else a body meets it may close over.
+Outside a trace they are plain Python. Inside one, each becomes a region of the program: its bodies are traced, with a traced value
+for every leaf of the carry. What else a body meets it may close over.
+
+NUMBERS. A carry that starts as a number may come back as an array; it is then an array of that dtype from the start, so eager and
+traced loops round alike. The types of a carry are known only when the body has run: where they turn out to be others than
+assumed, the body runs again with these.
 """
 
 import operator
@@ -46,15 +50,22 @@ def _alike(a, b):
     return a[1] == b[1] and (a[0] is b[0] or (a[0] is not _core.bool_ and b[0] is not _core.bool_ and (a[2] or b[2])))
 
 
-def _same_structure(who, a, b, first, second):
-    if a != b:
-        raise TypeError(f"{who}: {first} has the structure {a}, but {second} has {b}")
+def _same_structure(who, first, a, second, b):
+    """a and b are values whose trees must be equal; first and second say what they are."""
+    (left, s), (right, t) = tree.flatten_with_path(a), tree.flatten_with_path(b)
+    if s == t:
+        return
+    left, right = [path for path, _ in left], [path for path, _ in right]
+    only = [(p, first) for p in left if p and p not in right] + [(p, second) for p in right if p and p not in left]
+    leaf = f"; '{'/'.join(map(str, only[0][0]))}' is only in {only[0][1]}" if only else ""
+    raise TypeError(f"{who}: {first} has the structure {s}, but {second} has {t}{leaf}")
 
 
 def _check_carry(who, init, types, structure, result):
     """The leaves of a body's new carry, which must have the structure and types of the old one."""
     leaves, new, kinds = _flat(result, f"{who}: the carry that the body returns")
-    _same_structure(who, structure, new, "the carry", "the one that the body returns")
+    if new != structure:
+        _same_structure(who, "the carry", init, "the one that the body returns", result)
     for i, (a, b) in enumerate(zip(types, kinds, strict=True)):
         if not _alike(a, b):
             raise TypeError(
@@ -64,11 +75,9 @@ def _check_carry(who, init, types, structure, result):
 
 
 def _as(leaf, kind):
-    """A leaf as an array of this dtype; weak leaves adopt it."""
+    """A leaf as an array of this dtype, or the number that it is where a number will do."""
     have = _core._leaf_type(leaf)
-    if have[0] is kind[0] and have[2] == kind[2]:
-        return leaf
-    if have[0] is kind[0] and isinstance(leaf, _ARRAYS):
+    if have[0] is kind[0] and (isinstance(leaf, _ARRAYS) or (have[2] and kind[2])):
         return leaf
     return _core.astype(_core.asarray(leaf), kind[0])
 
@@ -82,27 +91,59 @@ def _settled(types, kinds):
     return out
 
 
-def _arrays(leaves):
-    return [x if isinstance(x, _ARRAYS) else _core.asarray(x) for x in leaves]
+def _all_as(leaves, types):
+    return [_as(x, t) for x, t in zip(leaves, types, strict=True)]
+
+
+def _next(who, init, types, structure, result):
+    """The leaves of the next carry, and the types of all carries as far as known after this body."""
+    leaves, kinds = _check_carry(who, init, types, structure, result)
+    if kinds == types:
+        return leaves, types
+    types = _settled(types, kinds)
+    return _all_as(leaves, types), types
+
+
+def _rounds_alike(a, b):
+    return all(s[0] is t[0] for s, t in zip(a, b, strict=True))
+
+
+def _settle(trace, types):
+    """The body traced with the types that it gives back; trace(types) returns the body and those."""
+    while True:
+        body, after = trace(types)
+        if after == types:
+            return body, types
+        types = after
 
 
 # ---- numbers
+
+_MOST = 2**63 - 1  # sys.maxsize, and what a region counts to
+_DYNAMIC = "For a number of steps that depends on data use while_loop, with max_steps=n where reverse mode is needed"
+_WAY_OUT = {
+    "fori_loop": _DYNAMIC,
+    "scan": _DYNAMIC,
+    "while_loop": "Take the most steps that may ever be needed, and let cond_fun end the loop before",
+}
 
 
 def _static(who, name, value, least):
     if isinstance(value, TraceTensor):
         raise TracerError(
-            f"{who}: {name} is a traced value; it must be an int that is known while the function is traced. For a number of steps that "
-            f"depends on data use while_loop, with max_steps=n where reverse mode is needed"
+            f"{who}: {name} is a traced value; it must be an int that is known while the function is traced. {_WAY_OUT[who]}"
         )
     if isinstance(value, bool):
         raise TypeError(f"{who}: {name} is a bool; an int is needed")
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{who}: {name} is {_a(value)}; an int is needed") from None
+        way_out = f", such as int({name})" if isinstance(value, Tensor) else ""
+        raise TypeError(f"{who}: {name} is {_a(value)}; an int is needed{way_out}") from None
     if number < least:
         raise ValueError(f"{who}: {name} is {number}; it must be at least {least}")
+    if number > _MOST:
+        raise ValueError(f"{who}: {name} is {number}; it must be at most {_MOST}")
     return number
 
 
@@ -141,36 +182,33 @@ def cond(pred, true_fun, false_fun, *operands):
         return (true_fun if number else false_fun)(*operands)
     if kind[0] is not _core.bool_:
         pred = _core.not_equal(pred, 0)
-    return _branch(pred, true_fun, false_fun, operands)
+    return _branch("cond", pred, {"true_fun": true_fun, "false_fun": false_fun}, operands)
 
 
-def _branch(pred, true_fun, false_fun, operands):
-    seen = {}
+def _branch(who, pred, funs, operands):
+    """One region of the two functions, by name."""
+    results = {}
 
-    def traced(name, fun, wanted=None):
+    def traced(name, wanted=None):
         def run(_):
-            result = fun(*operands)
-            leaves, structure, types = _flat(result, f"cond: the result of {name}")
-            seen[name] = (structure, result)
-            return leaves if wanted is None else [_as(x, t) for x, t in zip(leaves, wanted, strict=True)]
+            results[name] = funs[name](*operands)
+            leaves, _, _ = _flat(results[name], f"{who}: the result of {name}")
+            return leaves if wanted is None else _all_as(leaves, wanted)
 
         return _core._trace_body(run, [])
 
-    bodies = [traced("true_fun", true_fun), traced("false_fun", false_fun)]
-    (structure, example), (other, _) = seen["true_fun"], seen["false_fun"]
-    _same_structure("cond", structure, other, "the result of true_fun", "that of false_fun")
-    a, b = bodies[0].types, bodies[1].types
+    yes, no = funs
+    bodies = {name: traced(name) for name in funs}
+    _same_structure(who, f"the result of {yes}", results[yes], f"that of {no}", results[no])
+    a, b = bodies[yes].types, bodies[no].types
     for i, (s, t) in enumerate(zip(a, b, strict=True)):
         if not _alike(s, t):
             raise TypeError(
-                f"cond: true_fun returns{_where(example, i)} {_text(s)}, but false_fun {_text(t)}; the branches must agree"
+                f"{who}: {yes} returns{_where(results[yes], i)} {_text(s)}, but {no} {_text(t)}; the branches must agree"
             )
     wanted = _settled(a, b)
-    if wanted != a:
-        bodies[0] = traced("true_fun", true_fun, wanted)
-    if wanted != b:
-        bodies[1] = traced("false_fun", false_fun, wanted)
-    return tree.unflatten(structure, _core._cond(pred, *bodies))
+    bodies = [body if body.types == wanted else traced(name, wanted) for name, body in bodies.items()]
+    return tree.unflatten(tree.flatten(results[yes])[1], _core._cond(pred, *bodies))
 
 
 def switch(index, branches, *operands):
@@ -203,12 +241,11 @@ def _choose(index, branches, first, operands):
     if len(branches) == 1:
         return branches[0](*operands)
     half = len(branches) // 2
-    return _branch(
-        index < first + half,
-        lambda: _choose(index, branches[:half], first, operands),
-        lambda: _choose(index, branches[half:], first + half, operands),
-        (),
-    )
+    halves = {
+        f"branch {first}": lambda: _choose(index, branches[:half], first, operands),
+        f"branch {first + half}": lambda: _choose(index, branches[half:], first + half, operands),
+    }
+    return _branch("switch", index < first + half, halves, ())
 
 
 # ---- counted loops
@@ -285,31 +322,39 @@ def _first_axis(xs, length):
 
 
 def _loop(who, body, init, steps, xs, unroll):
-    if len(steps) == 0:
-        return init, ()
-    if unroll or not _core._tracing():
-        return _unrolled(who, body, init, steps, xs)
-    return _region(who, body, init, steps, xs)
+    return (_unrolled if unroll or not _core._tracing() else _region)(who, body, init, steps, xs)
 
 
-def _unrolled(who, body, init, steps, xs):
-    """Iteration by iteration, in a trace or outside."""
-    leaves, structure, types = _flat(init, f"{who}: the carry")
-    slices = None if xs is None else tree.flatten(xs)
-    carry, rows, ys_structure = tree.unflatten(structure, leaves), [], None
+def _unrolled(who, body, init, steps, xs, types=None):
+    """Iteration by iteration, in a trace or outside. types: of the carry, where init has others."""
+    leaves, structure, own = _flat(init, f"{who}: the carry")
+    slices, rows = None if xs is None else tree.flatten(xs), []
+    types = types or own
+    leaves = _all_as(leaves, types)
     for i in steps:
         x = i if slices is None else tree.unflatten(slices[1], [_core.asarray(a)[i] for a in slices[0]])
-        result, y = body(carry, x)
-        leaves, kinds = _check_carry(who, init, types, structure, result)
-        types = _settled(types, kinds)
-        carry = tree.unflatten(structure, leaves)
-        row, row_structure, _ = _flat(y, f"{who}: the second result of the body")
-        if ys_structure is None:
-            ys_structure = row_structure
-        _same_structure(who, ys_structure, row_structure, "the first y", "a later one")
+        result, y = body(tree.unflatten(structure, leaves), x)
+        leaves, after = _next(who, init, types, structure, result)
+        if not _rounds_alike(types, after):
+            return _unrolled(who, body, init, steps, xs, after)
+        types = after
+        row, row_structure, kinds = _flat(y, f"{who}: the second result of the body")
+        if not rows:
+            ys, ys_structure, row_types = y, row_structure, kinds
+        if row_structure != ys_structure:
+            _same_structure(who, "the first y", ys, "a later one", y)
+        for k, (a, b) in enumerate(zip(row_types, kinds, strict=True)):
+            if not _alike(a, b):
+                raise TypeError(
+                    f"{who}: y{_where(ys, k)} is {_text(a)} in the first iteration, but {_text(b)} in a later one"
+                )
+        row_types = _settled(row_types, kinds)
         rows.append(row)
-    carry = tree.unflatten(structure, [_as(x, t) for x, t in zip(_arrays(leaves), types, strict=True)])
-    return carry, tree.unflatten(ys_structure, [_core.stack(list(column)) for column in zip(*rows, strict=True)])
+    carry = tree.unflatten(structure, leaves)
+    if not rows:
+        return carry, None
+    columns = [[_as(y, t) for y in column] for *column, t in zip(*rows, row_types, strict=True)]
+    return carry, tree.unflatten(ys_structure, [_core.stack(column) for column in columns])
 
 
 def _region(who, body, init, steps, xs):
@@ -330,21 +375,18 @@ def _region(who, body, init, steps, xs):
             carry = tree.unflatten(structure, values[len(counter) : len(counter) + n])
             x = _core.astype(first, index_dtype) if counter else tree.unflatten(slice_structure, values[n:])
             result, y = body(carry, x)
-            new, kinds = _check_carry(who, init, types, structure, result)
+            new, seen["types"] = _next(who, init, types, structure, result)
             row, seen["ys"], _ = _flat(y, f"{who}: the second result of the body")
-            seen["types"] = _settled(types, kinds)
-            after = [first + 1.0] if counter else []
-            return after + [_as(a, t) for a, t in zip(new, seen["types"], strict=True)] + row
+            return ([first + 1.0] if counter else []) + new + row
 
-        return _core._trace_body(run, counter + types + slice_types)
+        return _core._trace_body(run, counter + types + slice_types), seen["types"]
 
-    traced = trace(types)
-    if seen["types"] != types:
-        types = seen["types"]
-        traced = trace(types)
+    traced, types = _settle(trace, types)
+    carries = _all_as(leaves, types)
+    if not steps:
+        return tree.unflatten(structure, carries), None
     start = [float(steps[0])] if counter else []
-    carries = [_core.asarray(a) for a in start] + [_as(a, t) for a, t in zip(leaves, types, strict=True)]
-    out = _core._scan(traced, len(steps), False, carries, _arrays(slices))[len(counter) :]
+    out = _core._scan(traced, len(steps), False, start + carries, [_core.asarray(a) for a in slices])[len(counter) :]
     return tree.unflatten(structure, out[: len(types)]), tree.unflatten(seen["ys"], out[len(types) :])
 
 
@@ -376,16 +418,21 @@ def while_loop(cond_fun, body_fun, init_val, *, operands=(), max_steps=None):
             raise TypeError(f"while_loop: cond_fun returns {what}; a scalar bool is needed")
         return go
 
-    if _core._tracing():
-        return _while_region(test, lambda carry: body_fun(carry, *operands), init_val, bound)
-    leaves, structure, types = _flat(init_val, "while_loop: the carry")
-    carry, steps = tree.unflatten(structure, leaves), 0
+    loop = _while_region if _core._tracing() else _while_eager
+    return loop(test, lambda carry: body_fun(carry, *operands), init_val, bound)
+
+
+def _while_eager(test, body, init, bound, types=None):
+    """types: of the carry, where init has others."""
+    leaves, structure, own = _flat(init, "while_loop: the carry")
+    types, steps = types or own, 0
+    carry = tree.unflatten(structure, _all_as(leaves, types))
     while (not bound or steps < bound) and bool(test(carry)):
-        leaves, kinds = _check_carry("while_loop", init_val, types, structure, body_fun(carry, *operands))
-        types = _settled(types, kinds)
-        carry = tree.unflatten(structure, leaves)
-        steps += 1
-    return tree.unflatten(structure, [_as(x, t) for x, t in zip(_arrays(leaves), types, strict=True)])
+        leaves, after = _next("while_loop", init, types, structure, body(carry))
+        if not _rounds_alike(types, after):
+            return _while_eager(test, body, init, bound, after)
+        carry, types, steps = tree.unflatten(structure, leaves), after, steps + 1
+    return carry
 
 
 def _while_region(test, body, init, bound):
@@ -394,16 +441,11 @@ def _while_region(test, body, init, bound):
 
     def trace(types):
         def run(values):
-            new, kinds = _check_carry("while_loop", init, types, structure, body(tree.unflatten(structure, values)))
-            seen["types"] = _settled(types, kinds)
-            return [_as(a, t) for a, t in zip(new, seen["types"], strict=True)]
+            new, seen["types"] = _next("while_loop", init, types, structure, body(tree.unflatten(structure, values)))
+            return new
 
-        return _core._trace_body(run, types)
+        return _core._trace_body(run, types), seen["types"]
 
-    step = trace(types)
-    if seen["types"] != types:
-        types = seen["types"]
-        step = trace(types)
+    step, types = _settle(trace, types)
     go = _core._trace_body(lambda values: [test(tree.unflatten(structure, values))], types)
-    carries = [_as(a, t) for a, t in zip(leaves, types, strict=True)]
-    return tree.unflatten(structure, _core._while(go, step, bound, carries))
+    return tree.unflatten(structure, _core._while(go, step, bound, _all_as(leaves, types)))

@@ -1,4 +1,7 @@
-"""Control flow: cond, switch, fori_loop, scan, while_loop, eager and traced, through every transform."""
+"""Control flow: cond, switch, fori_loop, scan, while_loop, eager and traced.
+
+test_control_transforms.py takes them through chains of transforms, test_control_nan.py past what is not finite.
+"""
 
 import gc
 import math
@@ -121,9 +124,21 @@ def test_eager_index_is_an_int_and_a_traced_one_an_array_of_the_carrys_dtype():
 
 
 def test_a_loop_without_iterations_gives_its_first_carry():
-    same_bits(qb.fori_loop(3, 3, lambda i, c: c * 0, X), X)
-    same_bits(qb.jit(lambda x: qb.fori_loop(3, 2, lambda i, c: c * 0, x))(X), X)
-    same_bits(qb.jit(lambda x: qb.while_loop(lambda c: qb.sum(c) < 0, lambda c: c + 1, x))(X), X)
+    for f in (
+        lambda x: qb.fori_loop(3, 3, lambda i, c: c * 0, x),
+        lambda x: qb.fori_loop(3, 2, lambda i, c: c * 0, x, unroll=True),
+        lambda x: qb.while_loop(lambda c: qb.sum(c) < 0, lambda c: c * 0, x),
+        lambda x: qb.while_loop(lambda c: qb.sum(c) < 0, lambda c: c * 0, x, max_steps=4),
+    ):
+        same_bits(f(X), X)
+        same_bits(qb.jit(f)(X), X)
+        same_bits(qb.jvp(f, (X,), (X,))[1], X)
+        same_bits(qb.vmap(f)(qb.stack([X, X + 1])), qb.stack([X, X + 1]))
+    same_bits(qb.grad(lambda x: qb.sum(qb.fori_loop(3, 3, lambda i, c: c * 0, x)))(X), qb.ones((2,)))
+    x = qb.array([1.0], dtype=qb.float32)
+    number = lambda x: qb.fori_loop(0, 0, lambda i, c: c + qb.sum(x), 0.5)
+    assert number(x) == 0.5
+    assert qb.jit(number)(x).dtype is qb.float32 and qb.jit(number)(x).item() == 0.5
 
 
 def test_scan_over_arrays():
@@ -191,6 +206,81 @@ def test_numbers_adopt_the_dtype_of_arrays():
     assert qb.jit(lambda: qb.fori_loop(0, 3, lambda i, c: c * 2.0, 1.0))().item() == 8.0
 
 
+@pytest.mark.parametrize("unroll", [False, True])
+def test_numbers_that_become_arrays_are_arrays_from_the_start(unroll):
+    """Here one leaf after the other turns into a float32 array; 0.1 is rounded to float32 before it is multiplied."""
+    x = qb.array([1.0, 2.0], dtype=qb.float32)
+    for f in (
+        lambda x: qb.fori_loop(0, 3, lambda i, c: (c[1] * 3.0, c[2], c[2] + x[0]), (0.1, 0.2, 0.3), unroll=unroll),
+        lambda x: qb.scan(lambda c, i: ((c[1] * 3.0, c[0] + x[1]), c[0] * 0.7), (0.1, 0.2), length=3, unroll=unroll),
+        lambda x: qb.while_loop(lambda c: c[1] < 10, lambda c: (c[1] * 3.0, c[1] + x[0] * 0.3), (0.1, 0.2)),
+    ):
+        eager, traced = qb.tree.leaves(f(x)), qb.tree.leaves(qb.jit(f)(x))
+        for a, b in zip(eager, traced, strict=True):
+            assert b.dtype is qb.float32
+            same_bits(a, b)
+
+
+def test_numbers_stay_numbers():
+    """As what a branch gives: eager they are Python's, traced they take the dtype of what they meet."""
+    x = qb.array([1.0, 2.0], dtype=qb.float32)
+    for f in (
+        lambda: qb.fori_loop(0, 3, lambda i, c: c + 1, 0),
+        lambda: qb.while_loop(lambda c: c < 3, lambda c: c + 1, 0),
+        lambda: qb.scan(lambda c, i: (c + 1, None), 0, length=3)[0],
+        lambda: qb.cond(True, lambda: 3, lambda: 4),
+    ):
+        assert f() == 3
+        same_bits(f() * x, qb.jit(lambda x, f=f: f() * x)(x))
+
+
+def test_bool_carries():
+    """One side of a pair is taken in turn; nothing of a bool is differentiated, and what depends on one is."""
+
+    def f(x, unroll=False):
+        def step(c, i):
+            return (qb.where(c["turn"], c["v"] * x, c["v"] + x), c["turn"])
+
+        def body(c, i):
+            v, turn = step(c, i)
+            return {"v": v, "turn": ~turn}, turn
+
+        c, turns = qb.scan(body, {"v": x, "turn": qb.array(True)}, length=5, unroll=unroll)
+        return c["v"], turns
+
+    x = qb.array(1.3)
+    assert f(x)[1].tolist() == [True, False, True, False, True] == qb.jit(f)(x)[1].tolist()
+    value, flat = (lambda x: f(x)[0]), (lambda x: f(x, True)[0])
+    same_bits(value(x), qb.jit(flat)(x))
+    for order in (qb.grad, lambda f: qb.grad(qb.grad(f))):
+        close(order(value)(x), order(flat)(x))
+        close(qb.vmap(order(value))(X), qb.vmap(order(flat))(X))
+    close(qb.grad(lambda x: qb.sum(qb.vmap(value)(x)))(X), qb.vmap(qb.grad(flat))(X))
+    assert qb.fori_loop(0, 3, lambda i, c: qb.logical_not(c), True).item() is False
+    mapped = qb.vmap(
+        lambda x: qb.fori_loop(0, 4, lambda i, c: (qb.where(c[1], c[0] * 1.5, c[0] - 1), c[0] < 2), (x, True))
+    )
+    same_bits(mapped(qb.array([1.0, 2.5]))[0], qb.array([2.375, 0.75]))
+
+
+def test_empty_trees_and_none():
+    for f in (
+        lambda x: (qb.fori_loop(0, 3, lambda i, c: c, ()), x),
+        lambda x: (qb.while_loop(lambda c: False, lambda c: c, {}), x),
+        lambda x: (qb.cond(x[0] > 0, lambda: None, lambda: None), x),
+        lambda x: qb.scan(lambda c, v: (c + v, None), 0.0, x),
+        lambda x: qb.scan(lambda c, v: ((), {"a": v * 2.0, "b": None}), (), x),
+        lambda x: qb.scan(
+            lambda c, v: ({"a": c["a"] + v["x"], "b": None}, ()), {"a": 0.0, "b": None}, {"x": x, "n": None}
+        ),
+    ):
+        eager, traced = f(X), qb.jit(f)(X)
+        assert qb.tree.structure(eager) == qb.tree.structure(traced)
+        for a, b in zip(qb.tree.leaves(eager), qb.tree.leaves(traced), strict=True):
+            same_bits(a, b)
+    close(qb.grad(lambda x: qb.sum(qb.scan(lambda c, v: ((), v * v), (), x)[1]))(X), [2, 4])
+
+
 def test_cond_takes_a_number_as_predicate():
     assert qb.cond(2.5, lambda: 1, lambda: 2) == 1
     assert qb.cond(qb.array(0.0), lambda: 1, lambda: 2) == 2
@@ -222,60 +312,7 @@ def test_only_the_branch_taken_runs():
         signal.signal(signal.SIGALRM, old)
 
 
-# ---- transforms, against the unrolled program
-
-
-def unrolled(f):
-    """f with its loops written out."""
-    return lambda *args: f(*args, unroll=True)
-
-
-def loops(x, w, unroll=False):
-    """A fori_loop, a scan and a cond, nested and with captures."""
-
-    def inner(c, i):
-        c = qb.cond(qb.sum(c) > 0, lambda: qb.tanh(c * w), lambda: qb.sin(c) + w)
-        return c, qb.sum(c * c)
-
-    def outer(i, c):
-        d, ys = qb.scan(inner, c, length=3, unroll=unroll)
-        return d * 0.5 + qb.sum(ys) * x
-
-    return qb.sum(qb.fori_loop(0, 4, outer, x * w, unroll=unroll) ** 2)
-
-
-CHAINS = {
-    "value": lambda f: f,
-    "grad": lambda f: qb.grad(f, argnums=(0, 1)),
-    "jvp": lambda f: lambda x, w: qb.jvp(f, (x, w), (w, x))[1],
-    "jvp of grad": lambda f: lambda x, w: qb.jvp(qb.grad(f), (x, w), (w, x))[1],
-    "grad of jvp": lambda f: qb.grad(lambda x, w: qb.jvp(f, (x, w), (w, x))[1]),
-    "grad of grad": lambda f: qb.grad(lambda x, w: qb.sum(qb.grad(f)(x, w) * w)),
-    "vmap of grad": lambda f: qb.vmap(qb.grad(f), (None, 0)),
-    "grad of vmap": lambda f: qb.grad(lambda x, w: qb.sum(qb.vmap(f, (0, None))(x, w))),
-    "hessian in vmap": lambda f: qb.vmap(lambda w: hessian(lambda x: f(x, w))(qb.array([0.3, -0.8]))),
-    "third": lambda f: qb.grad(lambda x, w: qb.sum(qb.grad(lambda x, w: qb.sum(qb.grad(f)(x, w) * w))(x, w) * w)),
-}
-
-
-@pytest.mark.parametrize("name", CHAINS)
-def test_every_chain_agrees_with_the_unrolled_program(name):
-    x, w = qb.array([0.3, -0.8]), qb.array([1.1, 0.6])
-    args = {
-        "vmap of grad": (x, qb.stack([w, -w, w * 0.5])),
-        "grad of vmap": (qb.stack([x, -x]), w),
-        "hessian in vmap": (qb.stack([w, -w]),),
-    }
-    a = qb.jit(CHAINS[name](loops))(*args.get(name, (x, w)))
-    b = qb.jit(CHAINS[name](unrolled(loops)))(*args.get(name, (x, w)))
-    for s, t in zip(qb.tree.leaves(a), qb.tree.leaves(b), strict=True):
-        close(s, t)
-
-
-def test_values_of_loops_have_the_bits_of_the_unrolled_program():
-    x, w = qb.array([0.3, -0.8]), qb.array([1.1, 0.6])
-    same_bits(qb.jit(loops)(x, w), qb.jit(unrolled(loops))(x, w))
-    same_bits(qb.jit(loops)(x, w), loops(x, w))
+# ---- transforms
 
 
 def test_grad_through_scan_over_arrays():
@@ -339,8 +376,20 @@ def test_a_bounded_while_has_every_derivative():
     close(qb.grad(f)(x), qb.grad(plain)(x))
     close(qb.grad(lambda x: qb.grad(f)(x) * x)(x), qb.grad(lambda x: qb.grad(plain)(x) * x)(x))
     close(qb.grad(qb.grad(f))(x), qb.grad(qb.grad(plain))(x))
-    assert qb.jit(lambda x: qb.while_loop(lambda c: c > 0, lambda c: c + 1, x, max_steps=5))(x).item() == 6.9
-    assert qb.while_loop(lambda c: c > 0, lambda c: c + 1, x, max_steps=5).item() == 6.9
+
+
+def test_max_steps_end_a_loop_that_would_go_on():
+    f = lambda x: qb.while_loop(lambda c: c < 100, lambda c: c * 2.0, x, max_steps=3)
+    x = qb.array([1.0, 50.0, 200.0])
+    for call in (f, qb.jit(f)):
+        assert [call(v).item() for v in x] == [8, 100, 200]
+    assert qb.vmap(f)(x).tolist() == [8, 100, 200]
+    assert qb.vmap(qb.grad(f))(x).tolist() == [8, 2, 1]
+    assert qb.grad(lambda x: qb.sum(qb.vmap(f)(x)))(x).tolist() == [8, 2, 1]
+    assert (
+        qb.jit(lambda p, x: qb.while_loop(lambda c: p, lambda c: c + 1, x, max_steps=4))(qb.array(True), x[0]).item()
+        == 5
+    )
 
 
 def test_forward_mode_runs_through_an_unbounded_while():
@@ -375,130 +424,6 @@ def test_matmul_in_a_branch_that_is_not_taken_gives_no_nan():
 
 
 # ---- memory
-
-
-def test_memory_of_reverse_mode_grows_with_the_square_root_of_the_steps():
-    w = qb.full((16,), 0.9)
-
-    def gradient(n):
-        return qb.jit(qb.grad(lambda w: qb.sum(qb.fori_loop(0, n, lambda i, c: qb.tanh(c * w) + 0.1, qb.ones((16,))))))
-
-    bytes_of = {n: gradient(n).lower(w).compile().workspace for n in (100, 10_000, 1_000_000)}
-    assert bytes_of[10_000] < 4 * bytes_of[100]
-    assert 5 * bytes_of[10_000] < bytes_of[1_000_000] < 11 * bytes_of[10_000]
-    assert bytes_of[1_000_000] < 1e6  # all carries are 128 MB
-    assert np.isfinite(np.asarray(gradient(1_000_000)(w))).all()
-
-
-def test_stacked_gradients_of_a_long_scan_do_not_depend_on_blocks():
-    """1,500 steps have blocks; the same loop as 3 loops of 500, which keep every carry, adds in the same order."""
-    xs = qb.array(np.random.RandomState(1).randn(1500, 3))
-    w = qb.array([0.3, -1.2, 0.8])
-    step = lambda c, x, w: (qb.tanh(c * w + x), c * x)
-
-    def whole(xs, w):
-        c, ys = qb.scan(step, qb.zeros((3,)), xs, operands=(w,))
-        return qb.sum(c) + qb.sum(ys[-1])
-
-    def pieces(xs, w):
-        c = qb.zeros((3,))
-        for k in range(3):
-            c, ys = qb.scan(step, c, xs[500 * k : 500 * k + 500], operands=(w,))
-        return qb.sum(c) + qb.sum(ys[-1])
-
-    for a, b in zip(qb.grad(whole, argnums=(0, 1))(xs, w), qb.grad(pieces, argnums=(0, 1))(xs, w), strict=True):
-        close(a, b)
-
-
-# ---- errors
-
-
-def check(error, match, f, *args):
-    for call in (f, qb.jit(f)):
-        with pytest.raises(error, match=match):
-            call(*args)
-
-
-def test_a_changed_carry_names_the_leaf_and_both_sides():
-    check(
-        TypeError,
-        r"fori_loop: the carry: 'a' is float64\[2\], but the body returns float64\[\]",
-        lambda x: qb.fori_loop(0, 2, lambda i, c: {"a": qb.sum(c["a"])}, {"a": x}),
-        X,
-    )
-    check(
-        TypeError,
-        r"scan: the carry is float64\[2\], but the body returns bool\[2\]",
-        lambda x: qb.scan(lambda c, i: (c > 0, c), x, length=2),
-        X,
-    )
-    check(
-        TypeError,
-        r"while_loop: the carry has the structure .*, but the one that the body returns has",
-        lambda x: qb.while_loop(lambda c: qb.sum(c) < 5, lambda c: (c, c), x),
-        X,
-    )
-    check(
-        TypeError,
-        r"float32\[2\], but the body returns float64\[2\]",
-        lambda x: qb.fori_loop(0, 2, lambda i, c: qb.astype(c, qb.float64), qb.astype(x, qb.float32)),
-        X,
-    )
-
-
-def test_branches_must_agree():
-    with pytest.raises(TypeError, match=r"true_fun returns: 'u' float64\[2\], but false_fun float64\[\]"):
-        qb.jit(lambda x: qb.cond(x[0] > 0, lambda: {"u": x}, lambda: {"u": x[0]}))(X)
-    with pytest.raises(TypeError, match="structure"):
-        qb.jit(lambda x: qb.cond(x[0] > 0, lambda: (x,), lambda: x))(X)
-    with pytest.raises(TypeError, match="a str, not an array"):
-        qb.jit(lambda x: qb.cond(x[0] > 0, lambda: "a", lambda: "a"))(X)
-
-
-def test_predicates():
-    check(ValueError, "NaN", lambda: qb.cond(float("nan"), lambda: 1.0, lambda: 2.0))
-    check(ValueError, r"the predicate is bool\[2\]", lambda x: qb.cond(x > 0, lambda: 1.0, lambda: 2.0), X)
-    check(
-        TypeError,
-        r"cond_fun returns float64\[\]; a scalar bool",
-        lambda x: qb.while_loop(lambda c: c, lambda c: c, x),
-        A,
-    )
-    check(TypeError, "cond_fun returns a str", lambda x: qb.while_loop(lambda c: "yes", lambda c: c, x), A)
-    check(TypeError, "no branches", lambda: qb.switch(0, []))
-    check(ValueError, "NaN", lambda: qb.switch(float("nan"), [lambda: 1.0]))
-
-
-def test_bounds():
-    body = lambda i, c: c
-    check(TypeError, "upper is a bool", lambda x: qb.fori_loop(0, True, body, x), X)
-    check(TypeError, "upper is a float", lambda x: qb.fori_loop(0, 2.0, body, x), X)
-    check(ValueError, "lower is -1; it must be at least 0", lambda x: qb.fori_loop(-1, 2, body, x), X)
-    check(ValueError, "length is 0", lambda x: qb.scan(lambda c, i: (c, c), x, length=0), X)
-    check(TypeError, "xs, or length", lambda x: qb.scan(lambda c, i: (c, c), x), X)
-    check(
-        ValueError, "'b' has 3 along axis 0", lambda x: qb.scan(lambda c, v: (c, c), x, {"a": x, "b": qb.ones((3,))}), X
-    )
-    check(ValueError, "max_steps is 0", lambda x: qb.while_loop(lambda c: True, body, x, max_steps=0), X)
-    with pytest.raises(qb.TracerError, match="while_loop, with max_steps"):
-        qb.jit(lambda n, x: qb.fori_loop(0, n, body, x))(A, X)
-
-
-def test_reverse_mode_without_a_bound_says_what_to_use():
-    f = lambda x: qb.while_loop(lambda c: qb.sum(c) < 5, lambda c: c + x, x)
-    with pytest.raises(ValueError, match="max_steps=n.*fori_loop"):
-        qb.grad(lambda x: qb.sum(f(x)))(X)
-
-
-def test_an_error_in_a_body_leaves_the_trace_usable():
-    def f(x):
-        with pytest.raises(ZeroDivisionError):
-            qb.fori_loop(0, 3, lambda i, c: 1 / 0, x)
-        with pytest.raises(ValueError):
-            qb.fori_loop(0, 3, lambda i, c: qb.matmul(qb.ones((3, 3)), c), x)
-        return qb.fori_loop(0, 3, lambda i, c: c + 1, x)
-
-    close(qb.jit(f)(X), [4, 5])
 
 
 def test_loops_leave_nothing_behind():
