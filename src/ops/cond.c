@@ -3,9 +3,7 @@
 
    Reverse mode is a cond too: each branch computes its own vjp from the operands, the results that
    are known already, and the cotangents. Under vmap with a mapped pred both branches run and their
-   results are selected. There each operand enters a branch as where(chosen, x, stop_gradient(x)):
-   the same value, and a plan drops it, but a derivative of the batch program is then cut where the
-   branch was not chosen, so 0 * inf in the other branch stays there. */
+   results are selected (examples.c). */
 #include "ops/rules.h"
 
 static bool cond_infer(Graph *g, const Node *n, const Type *x, Type *out)
@@ -188,23 +186,6 @@ static void cond_backward(Graph *g, struct Kept *kept, const Node *n, const Val 
 
 /* ---- vmap ---- */
 
-/* A bool of shape [size] along the first axis of v. */
-static Val along(Val mask, Val v)
-{
-    if (val_none(v)) return NONE;
-    Type t = *type_of(v);
-    int64_t dims[QB_MAX_RANK] = {t.dims[0], 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-    return gbroadcast(greshape(mask, t.rank, dims), t.rank, t.dims);
-}
-
-/* x, cut off for derivatives where the branch is not chosen. */
-static Val enter(Val mask, Val x, bool yes)
-{
-    if (val_none(x) || !type_floating(type_of(x))) return x;
-    Val m = along(mask, x), cut = gstop_gradient(x);
-    return yes ? gwhere(m, x, cut) : gwhere(m, cut, x);
-}
-
 /* Both branches run in g. */
 static void select_both(Body *f, const Node *n, const Val *x, const bool *mapped, int64_t size,
                         Val *z)
@@ -218,13 +199,13 @@ static void select_both(Body *f, const Node *n, const Val *x, const bool *mapped
     memset(all, true, m);
     for (int i = 0; i < 2; i++) {
         for (uint32_t k = 0; k < m; k++)
-            in[k] = enter(x[0], mapped[k + 1] ? x[k + 1] : vmap_lift(x[k + 1], size), i == 0);
+            in[k] =
+                examples_enter(x[0], mapped[k + 1] ? x[k + 1] : vmap_lift(x[k + 1], size), i == 0);
         if (!vmap_run(g, n->sub[i], in, all, size, out[i], om)) return;
         for (uint32_t r = 0; r < n->results; r++)
             if (!om[r]) out[i][r] = vmap_lift(out[i][r], size);
     }
-    for (uint32_t r = 0; r < n->results; r++)
-        z[r] = gwhere(along(x[0], out[0][r]), out[0][r], out[1][r]);
+    for (uint32_t r = 0; r < n->results; r++) z[r] = examples_select(x[0], out[0][r], out[1][r]);
 }
 
 static void vmap_branches(Branches *b, const Node *n, const Val *x, const bool *mapped,

@@ -26,6 +26,10 @@ Graph *region_rebind(Graph *g, const Graph *body, const int *slot, const Val *x,
 Type region_slice(const Type *t);                            /* of an array's elements along axis 0 */
 Type region_stack(const Type *t, int64_t length);            /* with a new first axis */
 
+/* ---- examples.c: batches whose examples part ways; mask: bool[size] ---- */
+Val examples_select(Val mask, Val yes, Val no);        /* each example's own, of two values with the batch axis first */
+Val examples_enter(Val mask, Val x, bool taken);       /* x, cut off for derivatives where the mask is not `taken` */
+
 /* ---- custom.c: functions with a rule of their own ---- */
 bool custom_emit(Graph *g, Op op, const char *name, const Val *x, int n, Graph *const *bodies, Val *z);
 bool custom_linear(Graph *g, const Graph *rule, int operands); /* is a custom_jvp rule linear in what follows the operands? */

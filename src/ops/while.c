@@ -183,14 +183,6 @@ static Val lifted(Val v, bool mapped, bool wanted, int64_t size)
     return wanted && !mapped ? vmap_lift(v, size) : v;
 }
 
-static Val along(Val mask, Val v)
-{
-    if (val_none(v)) return NONE;
-    Type t = *type_of(v);
-    int64_t dims[QB_MAX_RANK] = {t.dims[0], 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-    return gbroadcast(greshape(mask, t.rank, dims), t.rank, t.dims);
-}
-
 /* Does any element of a bool [size] hold? */
 static Val any(Val mask)
 {
@@ -198,11 +190,28 @@ static Val any(Val mask)
     return ggreater(most, gzeros(most));
 }
 
-/* The body's results, mapped as the carries are. False when more carries must be mapped first. */
-static bool batch_step(Batch *m, Graph *to, const Val *in, Val *outs, bool *om)
+/* What the step reads. Where it runs for examples that are over, and there may be reverse mode, they
+   enter cut off. */
+static void step_inputs(const Batch *m, Val go, const Val *in, Val *x, bool *mapped)
 {
-    bool more = false;
-    if (!vmap_run(to, m->n->sub[1], in, m->mapped, m->size, outs, om)) return false;
+    memcpy(x, in, m->n->n * sizeof *x);
+    memcpy(mapped, m->mapped, m->n->n * sizeof *mapped);
+    for (uint32_t k = 0; k < m->n->n && m->each && m->n->attr->length; k++) {
+        if (!type_floating(input_type(m->n, k))) continue;
+        x[k] = examples_enter(go, lifted(x[k], mapped[k], true, m->size), true);
+        mapped[k] = true;
+    }
+}
+
+/* The body's results, mapped as the carries are. False when more carries must be mapped first. */
+static bool batch_step(Batch *m, Body *f, Val go, const Val *in, Val *outs)
+{
+    Graph *to = f->body;
+    bool more = false, *mapped = body_alloc(f, m->n->n, 1), *om = body_alloc(f, m->n->results, 1);
+    Val *x = body_alloc(f, m->n->n, sizeof *x);
+    if (!mapped || !om || !x) return false;
+    step_inputs(m, go, in, x, mapped);
+    if (!vmap_run(to, m->n->sub[1], x, mapped, m->size, outs, om)) return false;
     for (uint32_t r = 0; r < m->n->results; r++)
         if (om[r] && !m->mapped[r]) m->mapped[r] = more = true;
     for (uint32_t r = 0; r < m->n->results && !more; r++)
@@ -234,8 +243,7 @@ static bool emit_each(Batch *m, Bodies *b, Val go, Val any_in, Val *outs, const 
     Graph *to = b->f[1].body;
     Val next;
     graph_output(b->f[0].body, any(any_in));
-    for (uint32_t r = 0; r < m->n->results; r++)
-        outs[r] = gwhere(along(go, outs[r]), outs[r], in[r]);
+    for (uint32_t r = 0; r < m->n->results; r++) outs[r] = examples_select(go, outs[r], in[r]);
     Val *all = body_alloc(&b->f[1], m->n->n, sizeof *all);
     if (!all) return false;
     memcpy(all, in, m->n->n * sizeof *all);
@@ -256,15 +264,13 @@ static bool vmap_try(Graph *g, Batch *m, Val *z)
     Bodies b;
     bool was = m->each, done = false, known = true, mapped = false;
     Val *test = NULL, *step = NULL, *x = NULL, *outs = NULL, start = NONE, go[2] = {NONE, NONE};
-    bool *om = NULL;
     if (open(&b, g)) {
         test = body_alloc(&b.f[0], n->n, sizeof *test);
         step = body_alloc(&b.f[0], n->n, sizeof *step);
         x = body_alloc(&b.f[0], n->n, sizeof *x);
         outs = body_alloc(&b.f[0], n->results, sizeof *outs);
-        om = body_alloc(&b.f[0], n->results, sizeof *om);
     }
-    if (test && step && x && outs && om) {
+    if (test && step && x && outs) {
         if (m->each) memset(m->mapped, true, n->results);
         for (uint32_t k = 0; k < n->n; k++) x[k] = batch_operand(m, k);
         if (m->each) {
@@ -277,7 +283,7 @@ static bool vmap_try(Graph *g, Batch *m, Val *z)
             Type t = batch_type(m, k);
             input(&b, x[k], &t, &test[k], &step[k]);
         }
-        known = batch_step(m, b.f[1].body, step, outs, om);
+        known = batch_step(m, &b.f[1], go[1], step, outs);
         if (known)
             done = m->each ? emit_each(m, &b, go[1], go[0], outs, step, z)
                            : emit_shared(m, &b, outs, test, z);

@@ -1,7 +1,7 @@
 /* merge.c: matmul steps. Products of one depth that share their right operand become one step
    with several parts, so that W is packed once for the value, its derivatives and their reverse.
    Never along k, which would change bits. Batch axes that can be walked as rows become rows:
-   [B,m,k] x [k,n] is one product of B*m rows. */
+   [B,m,k] x [k,n] is one product of B*m rows, and so are B columns times one matrix. */
 #include "plan/plan.h"
 
 /* Strides of the last two dims and of the batch. A dim of length 1 gets the stride that a
@@ -38,6 +38,30 @@ static void drop_batch(MatMul *m, int i)
     m->rank--;
 }
 
+/* Columns b times one matrix A for all of them: as rows, b^T A^T. The factors of every product change
+   sides, which changes no bit. */
+static void columns_to_rows(MatMul *m)
+{
+    MatPart *p = &m->parts[0];
+    int last = m->rank - 1;
+    if (last < 0 || m->n != 1 || p->m == 1 || p->c.row != 1) return;
+    for (int i = 0; i <= last; i++)
+        if (p->a.batch[i] != 0) return;
+    Mat a = p->a;
+    p->a = m->b;
+    p->a.col = m->b.row;
+    p->a.row = m->b.batch[last];
+    m->b = a;
+    m->b.row = a.col;
+    m->b.col = a.row;
+    p->c.row = p->c.batch[last];
+    p->c.col = 1;
+    m->n = p->m;
+    p->m = m->dims[last];
+    p->a.batch[last] = p->c.batch[last] = 0;
+    m->rank--;
+}
+
 /* Batch dims go away where they are 1, where they are more rows, or where two can be walked as
    one. */
 static void collapse(MatMul *m)
@@ -45,6 +69,7 @@ static void collapse(MatMul *m)
     MatPart *p = &m->parts[0];
     for (int i = m->rank - 1; i >= 0; i--)
         if (m->dims[i] == 1) drop_batch(m, i);
+    columns_to_rows(m);
     for (int i = m->rank - 1; i >= 0 && m->b.batch[i] == 0; i--) {
         if (p->m == 1)
             p->a.row = p->a.batch[i], p->c.row = p->c.batch[i];

@@ -131,6 +131,21 @@ static void test_a_batch_with_one_right_operand_is_more_rows(void)
     plan_release(p);
 }
 
+static void test_a_batch_of_columns_with_one_left_operand_is_rows(void)
+{
+    qb_plan *p = plan_of("%0 = input[name=w] : tensor<1x1x3x4xf64>\n"
+                         "%1 = input[name=v] : tensor<2x7x4x1xf64>\n"
+                         "%2 = broadcast(%0) : tensor<2x7x3x4xf64>\n"
+                         "%3 = matmul(%2, %1) : tensor<2x7x3x1xf64>\n"
+                         "return %3\n");
+    REQUIRE(p != NULL);
+    CHECK_EQ_INT(p->n_steps, 1);
+    CHECK_EQ_INT(p->steps[0].matmul.rank, 0);
+    CHECK_EQ_INT(p->steps[0].matmul.n, 3);
+    CHECK_EQ_INT(p->steps[0].matmul.parts[0].m, 14);
+    plan_release(p);
+}
+
 static void test_sums_over_rows_and_over_columns_are_two_regions(void)
 {
     qb_plan *p = plan_of("%0 = input[name=x] : tensor<8x4xf64>\n"
@@ -320,6 +335,7 @@ int main(void)
     RUN(test_products_with_one_right_operand_are_one_step);
     RUN(test_products_that_depend_on_each_other_stay_apart);
     RUN(test_a_batch_with_one_right_operand_is_more_rows);
+    RUN(test_a_batch_of_columns_with_one_left_operand_is_rows);
     RUN(test_sums_over_rows_and_over_columns_are_two_regions);
     RUN(test_a_sum_over_a_middle_dim_walks_it_last);
     RUN(test_parts_of_a_concat_are_made_in_place);
