@@ -60,3 +60,29 @@ Type body_strong(const Type *t)
     s.weak = 0;
     return s;
 }
+
+/* ---- several bodies ---- */
+
+bool body_open_all(Body *f, int n, Graph *g)
+{
+    bool ok = true;
+    for (int i = 0; i < n; i++) ok &= body_open(&f[i], g);
+    return ok;
+}
+
+void body_input_all(Body *f, int n, Val x, const Type *t, Val *const *v, int k)
+{
+    for (int i = 0; i < n; i++) v[i][k] = body_input(&f[i], x, t);
+}
+
+bool body_close_all(Body *f, int n)
+{
+    bool ok = true;
+    for (int i = 0; i < n; i++) ok &= body_close(&f[i]);
+    return ok;
+}
+
+void body_drop_all(Body *f, int n)
+{
+    for (int i = 0; i < n; i++) body_drop(&f[i]);
+}

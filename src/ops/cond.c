@@ -41,38 +41,20 @@ static bool cond_infer(Graph *g, const Node *n, const Type *x, Type *out)
 
 /* ---- two branches with the same operands ---- */
 
-typedef struct {
-    Body f[2];
-} Branches;
-
-static bool open(Branches *b, Graph *g) { return body_open(&b->f[0], g) & body_open(&b->f[1], g); }
-
-static void drop(Branches *b)
-{
-    for (int i = 0; i < 2; i++) body_drop(&b->f[i]);
-}
-
-/* An input of both branches for operand x. */
-static void input(Branches *b, Val x, const Type *t, Val *yes, Val *no)
-{
-    *yes = body_input(&b->f[0], x, t);
-    *no = body_input(&b->f[1], x, t);
-}
-
 /* The cond of both bodies; z has a value for each output. */
-static bool emit(Branches *b, Val pred, Val *z)
+static bool emit(Body *f, Val pred, Val *z)
 {
-    if (!body_close(&b->f[0]) || !body_close(&b->f[1])) return false;
-    return region_cond(b->f[0].g, pred, b->f[0].body, b->f[1].body, b->f[0].x, b->f[0].n, z);
+    return body_close_all(f, 2) && region_cond(f->g, pred, f[0].body, f[1].body, f->x, f->n, z);
 }
 
 /* Output r of both, if one of them has it; the other one gives zeros. False: neither has. */
-static bool either(Branches *b, Val yes, Val no)
+static bool either(Body *f, Val *const *v, uint32_t r)
 {
+    Val yes = v[0][r], no = v[1][r];
     if (val_none(yes) && val_none(no)) return false;
     Type t = body_strong(type_of(val_none(yes) ? no : yes));
-    graph_output(b->f[0].body, val_none(yes) ? gconst(b->f[0].body, &t, 0) : yes);
-    graph_output(b->f[1].body, val_none(no) ? gconst(b->f[1].body, &t, 0) : no);
+    for (int i = 0; i < 2; i++)
+        graph_output(f[i].body, val_none(v[i][r]) ? gconst(f[i].body, &t, 0) : v[i][r]);
     return true;
 }
 
@@ -102,19 +84,19 @@ static bool jvp_notes(JvpNotes *w, Body *f, uint32_t m, uint32_t results)
     return !graph_failed(f->g);
 }
 
-static void jvp_branches(Branches *b, JvpNotes *w, const Node *n, const Val *x, const Val *t,
-                         Val *z, Val *tz)
+static void jvp_branches(Body *f, JvpNotes *w, const Node *n, const Val *x, const Val *t, Val *z,
+                         Val *tz)
 {
     for (uint32_t k = 0; k + 1 < n->n; k++) {
-        input(b, x[k + 1], input_type(n, k), &w->in[0][k], &w->in[1][k]);
         Type tt = body_strong(input_type(n, k));
-        if (!val_none(t[k + 1])) input(b, t[k + 1], &tt, &w->t[0][k], &w->t[1][k]);
+        body_input_all(f, 2, x[k + 1], input_type(n, k), w->in, (int)k);
+        if (!val_none(t[k + 1])) body_input_all(f, 2, t[k + 1], &tt, w->t, (int)k);
     }
     for (int i = 0; i < 2; i++)
-        if (!jvp_run(b->f[i].body, n->sub[i], w->in[i], w->t[i], w->z[i], w->tz[i])) return;
-    for (uint32_t r = 0; r < n->results; r++) either(b, w->z[0][r], w->z[1][r]);
-    for (uint32_t r = 0; r < n->results; r++) w->has[r] = either(b, w->tz[0][r], w->tz[1][r]);
-    if (!emit(b, x[0], w->out)) return;
+        if (!jvp_run(f[i].body, n->sub[i], w->in[i], w->t[i], w->z[i], w->tz[i])) return;
+    for (uint32_t r = 0; r < n->results; r++) either(f, w->z, r);
+    for (uint32_t r = 0; r < n->results; r++) w->has[r] = either(f, w->tz, r);
+    if (!emit(f, x[0], w->out)) return;
     memcpy(z, w->out, n->results * sizeof *z);
     for (uint32_t r = 0, i = n->results; r < n->results; r++)
         tz[r] = w->has[r] ? w->out[i++] : NONE;
@@ -122,18 +104,18 @@ static void jvp_branches(Branches *b, JvpNotes *w, const Node *n, const Val *x, 
 
 static void cond_jvp(Graph *g, const Node *n, const Val *x, const Val *t, Val *z, Val *tz)
 {
-    Branches b;
+    Body f[2];
     JvpNotes w;
-    if (open(&b, g) && jvp_notes(&w, &b.f[0], n->n, n->results))
-        jvp_branches(&b, &w, n, x, t, z, tz);
-    drop(&b);
+    if (body_open_all(f, 2, g) && jvp_notes(&w, f, n->n, n->results))
+        jvp_branches(f, &w, n, x, t, z, tz);
+    body_drop_all(f, 2);
 }
 
 /* ---- reverse mode ---- */
 
 typedef struct {
     Val *in[2], *ct[2], *known[2], *outs, *grads[2], *out;
-    bool *wanted;
+    bool *has;
 } VjpNotes;
 
 static bool vjp_notes(VjpNotes *w, Body *f, uint32_t m, uint32_t results)
@@ -146,42 +128,40 @@ static bool vjp_notes(VjpNotes *w, Body *f, uint32_t m, uint32_t results)
     }
     w->outs = body_alloc(f, results, sizeof(Val));
     w->out = body_alloc(f, m, sizeof(Val));
+    w->has = body_alloc(f, m, sizeof(bool));
     return !graph_failed(f->g);
 }
 
-static void vjp_branches(Branches *b, VjpNotes *w, const Node *n, const Val *x, const Val *z,
+static void vjp_branches(Body *f, VjpNotes *w, const Node *n, const Val *x, const Val *z,
                          const Val *ct, const bool *wanted, Val *out)
 {
-    uint32_t m = n->n - 1;
+    uint32_t m = n->n - 1, used = 0;
     for (uint32_t k = 0; k < m; k++)
-        input(b, x[k + 1], input_type(n, k), &w->in[0][k], &w->in[1][k]);
+        body_input_all(f, 2, x[k + 1], input_type(n, k), w->in, (int)k);
     for (uint32_t r = 0; r < n->results; r++) {
         Type t = body_strong(type_of(z[r]));
-        input(b, z[r], type_of(z[r]), &w->known[0][r], &w->known[1][r]);
-        if (!val_none(ct[r])) input(b, ct[r], &t, &w->ct[0][r], &w->ct[1][r]);
+        body_input_all(f, 2, z[r], type_of(z[r]), w->known, (int)r);
+        if (!val_none(ct[r])) body_input_all(f, 2, ct[r], &t, w->ct, (int)r);
     }
     for (int i = 0; i < 2; i++)
-        if (!vjp_run_with(b->f[i].body, n->sub[i], w->in[i], w->known[i], w->ct[i], wanted + 1,
-                          NULL, w->outs, w->grads[i]))
+        if (!vjp_run_with(f[i].body, n->sub[i], w->in[i], w->known[i], w->ct[i], wanted + 1, NULL,
+                          w->outs, w->grads[i]))
             return;
-    uint32_t used = 0;
-    for (uint32_t k = 0; k < m; k++)
-        if (wanted[k + 1] && either(b, w->grads[0][k], w->grads[1][k])) used++;
-    if (!used || !emit(b, x[0], w->out)) return;
+    for (uint32_t k = 0; k < m; k++) used += w->has[k] = wanted[k + 1] && either(f, w->grads, k);
+    if (!used || !emit(f, x[0], w->out)) return;
     for (uint32_t k = 0, i = 0; k < m; k++)
-        if (wanted[k + 1] && !(val_none(w->grads[0][k]) && val_none(w->grads[1][k])))
-            out[k + 1] = w->out[i++];
+        if (w->has[k]) out[k + 1] = w->out[i++];
 }
 
 static void cond_backward(Graph *g, struct Kept *kept, const Node *n, const Val *x, const Val *z,
                           const Val *ct, const bool *wanted, Val *out)
 {
-    Branches b;
+    Body f[2];
     VjpNotes w;
     (void)kept;
-    if (open(&b, g) && vjp_notes(&w, &b.f[0], n->n, n->results))
-        vjp_branches(&b, &w, n, x, z, ct, wanted, out);
-    drop(&b);
+    if (body_open_all(f, 2, g) && vjp_notes(&w, f, n->n, n->results))
+        vjp_branches(f, &w, n, x, z, ct, wanted, out);
+    body_drop_all(f, 2);
 }
 
 /* ---- vmap ---- */
@@ -208,10 +188,9 @@ static void select_both(Body *f, const Node *n, const Val *x, const bool *mapped
     for (uint32_t r = 0; r < n->results; r++) z[r] = examples_select(x[0], out[0][r], out[1][r]);
 }
 
-static void vmap_branches(Branches *b, const Node *n, const Val *x, const bool *mapped,
-                          int64_t size, Val *z, bool *z_mapped)
+static void vmap_branches(Body *f, const Node *n, const Val *x, const bool *mapped, int64_t size,
+                          Val *z, bool *z_mapped)
 {
-    Body *f = &b->f[0];
     uint32_t m = n->n - 1;
     Val *in[2], *out[2];
     bool *om[2];
@@ -224,31 +203,31 @@ static void vmap_branches(Branches *b, const Node *n, const Val *x, const bool *
     for (uint32_t k = 0; k < m; k++) {
         Type t = *input_type(n, k);
         if (mapped[k + 1]) t = region_stack(&t, size);
-        input(b, x[k + 1], &t, &in[0][k], &in[1][k]);
+        body_input_all(f, 2, x[k + 1], &t, in, (int)k);
     }
     for (int i = 0; i < 2; i++)
-        if (!vmap_run(b->f[i].body, n->sub[i], in[i], mapped + 1, size, out[i], om[i])) return;
+        if (!vmap_run(f[i].body, n->sub[i], in[i], mapped + 1, size, out[i], om[i])) return;
     for (uint32_t r = 0; r < n->results; r++) {
         z_mapped[r] = om[0][r] || om[1][r];
         for (int i = 0; i < 2; i++)
-            graph_output(b->f[i].body,
+            graph_output(f[i].body,
                          z_mapped[r] && !om[i][r] ? vmap_lift(out[i][r], size) : out[i][r]);
     }
-    emit(b, x[0], z);
+    emit(f, x[0], z);
 }
 
 static void cond_vmap(Graph *g, const Node *n, const Val *x, const bool *mapped, int64_t size,
                       Val *z, bool *z_mapped)
 {
-    Branches b;
-    if (open(&b, g)) {
+    Body f[2];
+    if (body_open_all(f, 2, g)) {
         if (!mapped[0])
-            vmap_branches(&b, n, x, mapped, size, z, z_mapped);
+            vmap_branches(f, n, x, mapped, size, z, z_mapped);
         else
-            select_both(&b.f[0], n, x, mapped, size, z);
+            select_both(f, n, x, mapped, size, z);
         if (mapped[0]) memset(z_mapped, true, n->results);
     }
-    drop(&b);
+    body_drop_all(f, 2);
 }
 
 const Rules cond_rules = {.infer = cond_infer,

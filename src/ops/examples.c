@@ -1,10 +1,10 @@
-/* examples.c: batches whose examples part ways: under vmap a cond takes a branch, and a while goes on, for some
-   of them alone. Then all run, and each takes its own result.
+/* examples.c: batches whose examples part ways: under vmap a cond takes a branch, and a while goes
+   on, for some of them alone. Then all run, and each takes its own result.
 
-   What enters the part that an example does not take is cut off for derivatives: where(taken, x, stop_gradient(x)).
-   The value is x, and a plan drops the choice. But a derivative of the batch program gets an exact zero there, so
-   0 * inf in a part that is not taken stays in it. That holds for values that all examples share too: each example
-   gets its own. */
+   What enters the part that an example does not take is cut off for derivatives: where(taken, x,
+   stop_gradient(x)). The value is x, and a plan drops the choice. But a derivative of the batch
+   program gets an exact zero there, so 0 * inf in a part that is not taken stays in it. That holds
+   for values that all examples share too: each example gets its own. */
 #include "ops/rules.h"
 
 /* A bool of shape [size] along the first axis of v. */

@@ -1,12 +1,14 @@
 /* region.c: the region ops cond, scan and while, as rules and the C API write them.
 
    Transforms are naive: they hand over every carry, every capture and every zero. What is written
-   to the graph is smaller, by rules that change no bit: an input that no output needs is no operand
-   a carry that the body gives back as it is becomes a capture, and its result is its first value a
-   constant operand is a constant of the body, where emit can fold with it the same capture twice is
-   one input; the same stacked result twice is one result a scan of one iteration, and a cond whose
-   pred is constant, are their body Results that nobody reads go later, when the program is whole
-   (plan/trim.c). */
+   to the graph is smaller, by rules that change no bit:
+   - An input that no output needs is no operand.
+   - A carry that the body gives back as it is becomes a capture, and its result is its first value.
+   - A constant operand is a constant of the body, where emit can fold with it.
+   - The same capture twice is one input; the same stacked result twice is one result.
+   - A scan of one iteration, and a cond whose pred is constant, are their body.
+
+   Results that nobody reads go later, when the program is whole (plan/trim.c). */
 #include "ops/rules.h"
 
 Type region_slice(const Type *t)
@@ -29,6 +31,13 @@ Type region_stack(const Type *t, int64_t length)
 ScanForm region_form_of(const Node *n)
 {
     return (ScanForm){n->attr->length, n->attr->start != 0, (int)n->attr->i, (int)n->attr->step};
+}
+
+bool *region_flags(Graph *g, const Node *n)
+{
+    bool *flags = mem_zeroed((size_t)n->n + 1, sizeof *flags);
+    if (!flags) fail(g, QB_EMEMORY, "out of memory for a loop of %u operands", (unsigned)n->n);
+    return flags;
 }
 
 bool region_used(const Graph *body, const bool *outs, bool *used)

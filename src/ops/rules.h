@@ -18,6 +18,7 @@ bool region_cond(Graph *g, Val pred, const Graph *yes, const Graph *no, const Va
 bool region_scan(Graph *g, const Graph *body, ScanForm form, const Val *x, int n, Val *z);
 bool region_while(Graph *g, const Graph *test, const Graph *step, int64_t max_steps, int carries, const Val *x, int n, Val *z);
 ScanForm region_form_of(const Node *n);                      /* of a scan node */
+bool *region_flags(Graph *g, const Node *n);                 /* one per operand, false; the caller's. NULL: the failure is in g */
 /* Inputs that some output needs, of those with outs (NULL: all); false: out of memory. */
 bool region_used(const Graph *body, const bool *outs, bool *used);
 /* The same body with inputs of its own: input k becomes input slot[k], or is bound to the constant x[k] (slot -1, x[k] a value of g),
@@ -29,6 +30,9 @@ Type region_stack(const Type *t, int64_t length);            /* with a new first
 /* ---- examples.c: batches whose examples part ways; mask: bool[size] ---- */
 Val examples_select(Val mask, Val yes, Val no);        /* each example's own, of two values with the batch axis first */
 Val examples_enter(Val mask, Val x, bool taken);       /* x, cut off for derivatives where the mask is not `taken` */
+
+/* ---- loop_jvp.c: forward mode of scan and while ---- */
+void loop_jvp(Graph *g, const Node *n, const Val *x, const Val *t, Val *z, Val *tz);
 
 /* ---- custom.c: functions with a rule of their own ---- */
 bool custom_emit(Graph *g, Op op, const char *name, const Val *x, int n, Graph *const *bodies, Val *z);
@@ -47,5 +51,10 @@ Val body_input(Body *f, Val x, const Type *t);             /* the next input of 
 bool body_close(Body *f);                                  /* freezes the body */
 void body_drop(Body *f);                                   /* the end, after body_open whatever came of it */
 Type body_strong(const Type *t);
+/* n bodies with the same operands: branches of a cond, test and step of a while. v[i][k] gets the input of body i. */
+bool body_open_all(Body *f, int n, Graph *g);
+void body_input_all(Body *f, int n, Val x, const Type *t, Val *const *v, int k);
+bool body_close_all(Body *f, int n);
+void body_drop_all(Body *f, int n);
 
 #endif

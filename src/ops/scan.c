@@ -1,7 +1,6 @@
-/* scan.c: the counted loop. Forward mode and vmap write one new scan, whose carries are those of
-   the old one and whatever grows from them: a carry has a tangent, or is mapped, when its first
-   value is or when the body makes it so. Which ones that are is found by writing the body until
-   nothing is added. Reverse mode is scan_vjp.c. */
+/* scan.c: the counted loop. Under vmap it is one new scan, of which a carry is mapped when its
+   first value is or when the body makes it so: the body is written until nothing is added. Forward
+   mode is loop_jvp.c, reverse mode scan_vjp.c. */
 #include "ops/scan.h"
 
 static bool scan_infer(Graph *g, const Node *n, const Type *x, Type *out)
@@ -46,111 +45,6 @@ static bool scan_infer(Graph *g, const Node *n, const Type *x, Type *out)
         out[r].weak &= in->weak;
     }
     return true;
-}
-
-/* ---- forward mode ---- */
-
-typedef struct {
-    Val *in, *t, *z, *tz, *out;
-} Notes;
-
-static bool notes_open(Notes *w, Body *f, const Node *n)
-{
-    w->in = body_alloc(f, n->n, sizeof(Val));
-    w->t = body_alloc(f, n->n, sizeof(Val));
-    w->z = body_alloc(f, n->results, sizeof(Val));
-    w->tz = body_alloc(f, n->results, sizeof(Val));
-    w->out = body_alloc(f, 2 * (size_t)n->results, sizeof(Val));
-    return !graph_failed(f->g);
-}
-
-/* Inputs from..to of the body, then tangents of those that have one. */
-static void inputs_with_tangents(Body *f, Notes *w, const Node *n, const Val *x, const Val *t,
-                                 const bool *has, int from, int to, bool slice)
-{
-    for (int k = from; k < to; k++)
-        w->in[k] = body_input(f, x[k], &n->sub[0]->types[n->sub[0]->inputs[k]]);
-    for (int k = from; k < to; k++) {
-        if (!has[k] || graph_failed(f->g)) continue;
-        Type tt = body_strong(type_of(x[k])), one = slice ? region_slice(&tt) : tt;
-        w->t[k] = body_input(f, val_none(t[k]) ? gconst(f->g, &tt, 0) : t[k], &one);
-    }
-}
-
-static int count(const bool *flags, int from, int to)
-{
-    int n = 0;
-    for (int k = from; k < to; k++) n += flags[k];
-    return n;
-}
-
-/* A carry whose next value has a tangent has one itself. True when some are new. */
-static bool spread(const ScanForm *s, const Val *tz, bool *has)
-{
-    bool more = false;
-    for (int k = 0; k < s->carries; k++)
-        if (!val_none(tz[k]) && !has[k]) has[k] = more = true;
-    return more;
-}
-
-static void jvp_outputs(Body *f, const Notes *w, const Node *n, const bool *has, int from, int to)
-{
-    for (int r = from; r < to; r++) graph_output(f->body, w->z[r]);
-    for (int r = from; r < to; r++) {
-        Type t = r < (int)n->attr->i ? body_strong(type_of(w->z[r])) : (Type){0};
-        if (!val_none(w->tz[r]))
-            graph_output(f->body, w->tz[r]);
-        else if (r < (int)n->attr->i && has[r])
-            graph_output(f->body, gconst(f->body, &t, 0));
-    }
-}
-
-static void jvp_emit(Body *f, Notes *w, const Node *n, const bool *has, Val *z, Val *tz)
-{
-    ScanForm s = region_form_of(n);
-    int m = s.carries, results = n->results, i = 0;
-    jvp_outputs(f, w, n, has, 0, m);
-    jvp_outputs(f, w, n, has, m, results);
-    s.carries += count(has, 0, m);
-    s.xs += count(has, m, m + s.xs);
-    if (!body_close(f) || !region_scan(f->g, f->body, s, f->x, f->n, w->out)) return;
-    for (int r = 0; r < m; r++) z[r] = w->out[i++];
-    for (int r = 0; r < m; r++) tz[r] = has[r] ? w->out[i++] : NONE;
-    for (int r = m; r < results; r++) z[r] = w->out[i++];
-    for (int r = m; r < results; r++) tz[r] = val_none(w->tz[r]) ? NONE : w->out[i++];
-}
-
-/* One attempt; true when it has to be made again with more tangents. */
-static bool jvp_try(Graph *g, const Node *n, const Val *x, const Val *t, bool *has, Val *z, Val *tz)
-{
-    Body f;
-    Notes w;
-    ScanForm s = region_form_of(n);
-    int m = s.carries, e = m + s.xs;
-    bool more = false;
-    if (body_open(&f, g) && notes_open(&w, &f, n)) {
-        inputs_with_tangents(&f, &w, n, x, t, has, 0, m, false);
-        inputs_with_tangents(&f, &w, n, x, t, has, m, e, true);
-        inputs_with_tangents(&f, &w, n, x, t, has, e, (int)n->n, false);
-        if (jvp_run(f.body, n->sub[0], w.in, w.t, w.z, w.tz)) {
-            more = spread(&s, w.tz, has);
-            if (!more) jvp_emit(&f, &w, n, has, z, tz);
-        }
-    }
-    body_drop(&f);
-    return more;
-}
-
-static void scan_jvp(Graph *g, const Node *n, const Val *x, const Val *t, Val *z, Val *tz)
-{
-    bool *has = mem_zeroed((size_t)n->n + 1, sizeof *has);
-    if (!has) {
-        fail(g, QB_EMEMORY, "out of memory for a loop of %u operands", (unsigned)n->n);
-        return;
-    }
-    for (uint32_t k = 0; k < n->n; k++) has[k] = !val_none(t[k]);
-    while (jvp_try(g, n, x, t, has, z, tz)) {}
-    mem_free(has);
 }
 
 /* ---- vmap: xs and stacked results have the batch axis second, so that an iteration's slice has it
@@ -211,11 +105,8 @@ static bool vmap_try(Graph *g, const Node *n, const Val *x, const bool *given, b
 static void scan_vmap(Graph *g, const Node *n, const Val *x, const bool *given, int64_t size,
                       Val *z, bool *z_mapped)
 {
-    bool *mapped = mem_zeroed((size_t)n->n + 1, sizeof *mapped);
-    if (!mapped) {
-        fail(g, QB_EMEMORY, "out of memory for a loop of %u operands", (unsigned)n->n);
-        return;
-    }
+    bool *mapped = region_flags(g, n);
+    if (!mapped) return;
     memcpy(mapped, given, n->n * sizeof *mapped);
     while (vmap_try(g, n, x, given, mapped, size, z, z_mapped)) {}
     mem_free(mapped);
@@ -237,7 +128,7 @@ static void scan_backward(Graph *g, struct Kept *kept, const Node *n, const Val 
 }
 
 const Rules scan_rules = {.infer = scan_infer,
-                          .jvp_both = scan_jvp,
+                          .jvp_both = loop_jvp,
                           .forward = scan_forward,
                           .backward = scan_backward,
                           .vmap_some = scan_vmap};

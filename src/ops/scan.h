@@ -43,14 +43,16 @@ struct Kept *scan_vjp_forward(Graph *g, Arena *a, const Graph *body, ScanForm fo
                               Val *z);
 void scan_vjp_backward(Graph *g, struct Kept *kept, const Val *x, const Val *ct, Val *out);
 
-/* Pieces of it: `length` iterations in any graph. ahead: with tape, o gets what the reverse step reads. back: dy are stacked cotangents
-   of stacked results; c goes in and comes out; dx gets the stacked cotangents of xs. */
-bool scan_vjp_ahead(Graph *g, Arena *a, const Reverse *r, int64_t length, const In *in, bool tape, Out *o);
-bool scan_vjp_back(Graph *g, Arena *a, const Reverse *r, int64_t length, const In *in, const Out *tape, const Val *dy, Cots *c, Val *dx);
-bool scan_vjp_in(Graph *g, Arena *a, const Loop *l, In *in);        /* room for the operands */
-bool scan_vjp_out(Graph *g, Arena *a, const Loop *l, Out *o);
 void *scan_vjp_room(Graph *g, Arena *a, int64_t n, size_t size);    /* zeroed; NULL: the failure is in g */
-bool scan_vjp_tapes(const Reverse *r, int k);                       /* does the reverse step read carry k? */
+
+/* ---- scan_pieces.c: `length` iterations in any graph. ahead: with tape, o gets what the reverse step reads. back: dy are stacked
+   cotangents of stacked results; c goes in and comes out; dx gets the stacked cotangents of xs. ---- */
+bool scan_pieces_ahead(Graph *g, Arena *a, const Reverse *r, int64_t length, const In *in, bool tape, Out *o);
+bool scan_pieces_back(Graph *g, Arena *a, const Reverse *r, int64_t length, const In *in, const Out *tape, const Val *dy, Cots *c, Val *dx);
+void scan_pieces_results(const Reverse *r, const Val *z, Cots *c, Val *dx); /* of a scan backward: cotangents of carries, sums, dx */
+bool scan_pieces_in(Graph *g, Arena *a, const Loop *l, In *in);     /* room for the operands */
+bool scan_pieces_out(Graph *g, Arena *a, const Loop *l, Out *o);
+bool scan_pieces_tapes(const Reverse *r, int k);                    /* does the reverse step read carry k? */
 
 /* ---- scan_blocks.c: long loops ---- */
 void scan_blocks_choose(Reverse *r);

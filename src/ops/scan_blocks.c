@@ -20,7 +20,7 @@ static int64_t tape_bytes(const Reverse *r)
     int64_t bytes = 0;
     for (int k = 0; k < r->loop.carries; k++) {
         int64_t one = type_bytes(input_type(r->loop.body, k));
-        if (scan_vjp_tapes(r, k) && __builtin_add_overflow(bytes, one, &bytes)) return INT64_MAX;
+        if (scan_pieces_tapes(r, k) && __builtin_add_overflow(bytes, one, &bytes)) return INT64_MAX;
     }
     return mem_mul(bytes, r->loop.form.length, &bytes) ? bytes : INT64_MAX;
 }
@@ -97,14 +97,15 @@ bool scan_blocks_ahead(Graph *g, Arena *a, Reverse *r, const In *in, Out *o)
     Body f;
     In inside;
     Out once;
-    bool ok = body_open(&f, g) && scan_vjp_in(g, &f.arena, l, &inside) && scan_vjp_out(g, a, l, o);
+    bool ok =
+        body_open(&f, g) && scan_pieces_in(g, &f.arena, l, &inside) && scan_pieces_out(g, a, l, o);
     Val *z = ok ? body_alloc(&f, 2 * (size_t)m + (size_t)l->ys, sizeof *z) : NULL;
     if (z) {
         for (int k = 0; k < m; k++)
             inside.carry[k] = body_input(&f, in->carry[k], input_type(l->body, k));
         block_inputs(&f, r, in, &inside, false);
         block_inputs(&f, r, in, &inside, true);
-        ok = scan_vjp_ahead(f.body, &f.arena, r, r->block, &inside, false, &once);
+        ok = scan_pieces_ahead(f.body, &f.arena, r, r->block, &inside, false, &once);
     }
     if (z && ok) {
         for (int k = 0; k < m; k++) graph_output(f.body, once.carry[k]);
@@ -126,8 +127,8 @@ bool scan_blocks_ahead(Graph *g, Arena *a, Reverse *r, const In *in, Out *o)
 static bool block_back(Body *f, const Reverse *r, const In *inside, const Val *dy, Cots *c, Val *dx)
 {
     Out tape;
-    return scan_vjp_ahead(f->body, &f->arena, r, r->block, inside, true, &tape) &&
-           scan_vjp_back(f->body, &f->arena, r, r->block, inside, &tape, dy, c, dx);
+    return scan_pieces_ahead(f->body, &f->arena, r, r->block, inside, true, &tape) &&
+           scan_pieces_back(f->body, &f->arena, r, r->block, inside, &tape, dy, c, dx);
 }
 
 bool scan_blocks_back(Graph *g, const Reverse *r, const In *in, const Val *dy, Cots *c, Val *dx)
@@ -137,7 +138,7 @@ bool scan_blocks_back(Graph *g, const Reverse *r, const In *in, const Val *dy, C
     In inside;
     Cots cots = {0};
     Val *slices = NULL, *out = NULL, *z = NULL;
-    bool ok = body_open(&f, g) && scan_vjp_in(g, &f.arena, l, &inside);
+    bool ok = body_open(&f, g) && scan_pieces_in(g, &f.arena, l, &inside);
     if (ok) {
         cots.live = body_alloc(&f, (size_t)l->carries, sizeof(Val));
         cots.sums = body_alloc(&f, (size_t)l->captures, sizeof(Val));
@@ -166,7 +167,6 @@ bool scan_blocks_back(Graph *g, const Reverse *r, const In *in, const Val *dy, C
     form.xs = f.n - form.carries;
     if (ok) block_inputs(&f, r, in, &inside, true);
     ok = ok && block_back(&f, r, &inside, slices, &cots, out);
-    int i = 0;
     for (int k = 0; k < l->carries && ok; k++)
         if (r->live[k]) graph_output(f.body, cots.live[k]);
     for (int k = 0; k < l->captures && ok; k++)
@@ -174,11 +174,7 @@ bool scan_blocks_back(Graph *g, const Reverse *r, const In *in, const Val *dy, C
     for (int k = 0; k < l->xs && ok; k++)
         if (r->dx[k]) graph_output(f.body, out[k]);
     ok = ok && body_close(&f) && region_scan(g, f.body, form, f.x, f.n, z);
-    for (int k = 0; k < l->carries && ok; k++)
-        if (r->live[k]) c->live[k] = z[i++];
-    for (int k = 0; k < l->captures && ok; k++)
-        if (r->sums[k]) c->sums[k] = z[i++];
-    for (int k = 0; k < l->xs && ok; k++) dx[k] = r->dx[k] ? z[i++] : NONE;
+    if (ok) scan_pieces_results(r, z, c, dx);
     body_drop(&f);
     return ok;
 }

@@ -1,6 +1,6 @@
-/* while.c: the loop without a count. Forward mode runs on carries and tangents together; the test
-   reads the carries alone. Under vmap the loop runs while any example goes on: each example's test
-   is a carry, and one that is over keeps its other carries bit for bit.
+/* while.c: the loop without a count. Forward mode is loop_jvp.c. Under vmap the loop runs while any
+   example goes on: each example's test is a carry, and one that is over keeps its other carries bit
+   for bit.
 
    Nothing bounds the tape of reverse mode, so it needs max_steps: then the loop is a scan of that
    many conds, each of which runs the body or passes the carries on. */
@@ -46,141 +46,106 @@ static bool while_infer(Graph *g, const Node *n, const Type *x, Type *out)
     return true;
 }
 
-/* ---- the test and the step, with the same operands ---- */
-
-typedef struct {
-    Body f[2];
-} Bodies;
-
-static bool open(Bodies *b, Graph *g) { return body_open(&b->f[0], g) & body_open(&b->f[1], g); }
-
-static void drop(Bodies *b)
-{
-    for (int i = 0; i < 2; i++) body_drop(&b->f[i]);
-}
-
-static void input(Bodies *b, Val x, const Type *t, Val *test, Val *step)
-{
-    *test = body_input(&b->f[0], x, t);
-    *step = body_input(&b->f[1], x, t);
-}
-
-static bool emit(Bodies *b, int64_t max_steps, int carries, Val *z)
-{
-    if (!body_close(&b->f[0]) || !body_close(&b->f[1])) return false;
-    return region_while(b->f[0].g, b->f[0].body, b->f[1].body, max_steps, carries, b->f[0].x,
-                        b->f[0].n, z);
-}
-
 static const Type *input_type(const Node *n, uint32_t k)
 {
     return &n->sub[1]->types[n->sub[1]->inputs[k]];
-}
-
-/* ---- forward mode ---- */
-
-typedef struct {
-    Val *test, *in, *t, *z, *tz, *out;
-} Notes;
-
-static bool notes_open(Notes *w, Body *f, const Node *n)
-{
-    w->test = body_alloc(f, n->n, sizeof(Val));
-    w->in = body_alloc(f, n->n, sizeof(Val));
-    w->t = body_alloc(f, n->n, sizeof(Val));
-    w->z = body_alloc(f, n->results, sizeof(Val));
-    w->tz = body_alloc(f, n->results, sizeof(Val));
-    w->out = body_alloc(f, 2 * (size_t)n->results, sizeof(Val));
-    return !graph_failed(f->g);
-}
-
-static void inputs_with_tangents(Bodies *b, Notes *w, const Node *n, const Val *x, const Val *t,
-                                 const bool *has, uint32_t from, uint32_t to)
-{
-    Val ignored;
-    for (uint32_t k = from; k < to; k++) input(b, x[k], input_type(n, k), &w->test[k], &w->in[k]);
-    for (uint32_t k = from; k < to; k++) {
-        Type tt = body_strong(input_type(n, k));
-        if (has[k])
-            input(b, val_none(t[k]) ? gconst(b->f[0].g, &tt, 0) : t[k], &tt, &ignored, &w->t[k]);
-    }
-}
-
-static void jvp_emit(Bodies *b, Notes *w, const Node *n, const bool *has, Val *z, Val *tz)
-{
-    int carries = n->results, i = n->results;
-    Val go;
-    if (!inline_run(b->f[0].body, n->sub[0], w->test, &go)) return;
-    graph_output(b->f[0].body, go);
-    for (int r = 0; r < n->results; r++) graph_output(b->f[1].body, w->z[r]);
-    for (int r = 0; r < n->results; r++) {
-        Type t = body_strong(input_type(n, (uint32_t)r));
-        carries += has[r];
-        if (has[r])
-            graph_output(b->f[1].body, val_none(w->tz[r]) ? gconst(b->f[1].body, &t, 0) : w->tz[r]);
-    }
-    if (!emit(b, n->attr->length, carries, w->out)) return;
-    memcpy(z, w->out, n->results * sizeof *z);
-    for (int r = 0; r < n->results; r++) tz[r] = has[r] ? w->out[i++] : NONE;
-}
-
-/* One attempt; true when it has to be made again with more tangents. */
-static bool jvp_try(Graph *g, const Node *n, const Val *x, const Val *t, bool *has, Val *z, Val *tz)
-{
-    Bodies b;
-    Notes w;
-    bool more = false;
-    if (open(&b, g) && notes_open(&w, &b.f[0], n)) {
-        inputs_with_tangents(&b, &w, n, x, t, has, 0, n->results);
-        inputs_with_tangents(&b, &w, n, x, t, has, n->results, n->n);
-        if (jvp_run(b.f[1].body, n->sub[1], w.in, w.t, w.z, w.tz)) {
-            for (uint32_t r = 0; r < n->results; r++)
-                if (!val_none(w.tz[r]) && !has[r]) has[r] = more = true;
-            if (!more) jvp_emit(&b, &w, n, has, z, tz);
-        }
-    }
-    drop(&b);
-    return more;
-}
-
-static void while_jvp(Graph *g, const Node *n, const Val *x, const Val *t, Val *z, Val *tz)
-{
-    bool *has = mem_zeroed((size_t)n->n + 1, sizeof *has);
-    if (!has) {
-        fail(g, QB_EMEMORY, "out of memory for a loop of %u operands", (unsigned)n->n);
-        return;
-    }
-    for (uint32_t k = 0; k < n->n; k++) has[k] = !val_none(t[k]);
-    while (jvp_try(g, n, x, t, has, z, tz)) {}
-    mem_free(has);
 }
 
 /* ---- vmap ---- */
 
 typedef struct {
     const Node *n;
-    const Val *x;
-    const bool *given;
-    bool *mapped; /* operands; carries become mapped */
+    const Val *given; /* operands */
+    const bool *given_mapped;
+    bool *mapped; /* operands of the new loop; carries become mapped */
     bool each;    /* the test differs between examples */
     int64_t size;
+    Val *x, *in[2]; /* operands of the new loop, but for go; inputs of the test and of the step */
+    Val go[2];      /* where each: the input of both that says which examples go on */
+    Val *outs;      /* of the step */
 } Batch;
 
-/* Operand k as the loop has it: with a batch axis if it is mapped. */
-static Val batch_operand(const Batch *m, uint32_t k)
+static bool notes_open(Batch *m, Body *f)
 {
-    return m->mapped[k] && !m->given[k] ? vmap_lift(m->x[k], m->size) : m->x[k];
-}
-
-static Type batch_type(const Batch *m, uint32_t k)
-{
-    Type t = *input_type(m->n, k);
-    return m->mapped[k] ? region_stack(&t, m->size) : t;
+    m->x = body_alloc(f, m->n->n, sizeof(Val));
+    for (int i = 0; i < 2; i++) m->in[i] = body_alloc(f, m->n->n, sizeof(Val));
+    m->outs = body_alloc(f, m->n->results, sizeof(Val));
+    return !graph_failed(f->g);
 }
 
 static Val lifted(Val v, bool mapped, bool wanted, int64_t size)
 {
     return wanted && !mapped ? vmap_lift(v, size) : v;
+}
+
+static bool batch_test(const Batch *m, Graph *to, const Val *in, Val *go, bool *mapped)
+{
+    return vmap_run(to, m->n->sub[0], in, m->mapped, m->size, go, mapped);
+}
+
+static void batch_inputs(Batch *m, Body *f)
+{
+    Graph *g = f->g;
+    if (m->each) memset(m->mapped, true, m->n->results);
+    for (uint32_t k = 0; k < m->n->n; k++)
+        m->x[k] = lifted(m->given[k], m->given_mapped[k], m->mapped[k], m->size);
+    if (m->each) {
+        bool mapped;
+        Val start, *const at[2] = {&m->go[0], &m->go[1]};
+        Type t = type_make(QB_BOOL, 1, &m->size);
+        if (!batch_test(m, g, m->x, &start, &mapped)) return;
+        body_input_all(f, 2, lifted(start, mapped, true, m->size), &t, at, 0);
+    }
+    for (uint32_t k = 0; k < m->n->n; k++) {
+        Type t = *input_type(m->n, k);
+        if (m->mapped[k]) t = region_stack(&t, m->size);
+        body_input_all(f, 2, m->x[k], &t, m->in, (int)k);
+    }
+}
+
+/* What the step reads. Where it runs for examples that are over, and there may be reverse mode,
+   they enter cut off. */
+static void step_reads(const Batch *m, Val *x, bool *mapped)
+{
+    memcpy(x, m->in[1], m->n->n * sizeof *x);
+    memcpy(mapped, m->mapped, m->n->n * sizeof *mapped);
+    for (uint32_t k = 0; k < m->n->n && m->each && m->n->attr->length; k++) {
+        if (!type_floating(input_type(m->n, k))) continue;
+        x[k] = examples_enter(m->go[1], lifted(x[k], mapped[k], true, m->size), true);
+        mapped[k] = true;
+    }
+}
+
+/* The step's results, mapped as the carries are. False when more carries must be mapped first. */
+static bool batch_step(Batch *m, Body *f)
+{
+    uint32_t results = m->n->results;
+    bool more = false, *mapped = body_alloc(f, m->n->n, 1), *om = body_alloc(f, results, 1);
+    Val *x = body_alloc(f, m->n->n, sizeof *x);
+    if (!mapped || !om || !x) return false;
+    step_reads(m, x, mapped);
+    if (!vmap_run(f->body, m->n->sub[1], x, mapped, m->size, m->outs, om)) return false;
+    for (uint32_t r = 0; r < results; r++)
+        if (om[r] && !m->mapped[r]) m->mapped[r] = more = true;
+    for (uint32_t r = 0; r < results && !more; r++)
+        m->outs[r] = lifted(m->outs[r], om[r], m->mapped[r], m->size);
+    return !more;
+}
+
+static bool emit(const Batch *m, Body *f, int carries, Val *z)
+{
+    return body_close_all(f, 2) &&
+           region_while(f->g, f[0].body, f[1].body, m->n->attr->length, carries, f->x, f->n, z);
+}
+
+/* The examples agree: one test for all. */
+static bool emit_shared(Batch *m, Body *f, Val *z)
+{
+    Val go;
+    if (!batch_test(m, f[0].body, m->in[0], &go, &m->each) || m->each) return false;
+    graph_output(f[0].body, go);
+    for (uint32_t r = 0; r < m->n->results; r++) graph_output(f[1].body, m->outs[r]);
+    return emit(m, f, m->n->results, z);
 }
 
 /* Does any element of a bool [size] hold? */
@@ -190,118 +155,47 @@ static Val any(Val mask)
     return ggreater(most, gzeros(most));
 }
 
-/* What the step reads. Where it runs for examples that are over, and there may be reverse mode, they
-   enter cut off. */
-static void step_inputs(const Batch *m, Val go, const Val *in, Val *x, bool *mapped)
-{
-    memcpy(x, in, m->n->n * sizeof *x);
-    memcpy(mapped, m->mapped, m->n->n * sizeof *mapped);
-    for (uint32_t k = 0; k < m->n->n && m->each && m->n->attr->length; k++) {
-        if (!type_floating(input_type(m->n, k))) continue;
-        x[k] = examples_enter(go, lifted(x[k], mapped[k], true, m->size), true);
-        mapped[k] = true;
-    }
-}
-
-/* The body's results, mapped as the carries are. False when more carries must be mapped first. */
-static bool batch_step(Batch *m, Body *f, Val go, const Val *in, Val *outs)
-{
-    Graph *to = f->body;
-    bool more = false, *mapped = body_alloc(f, m->n->n, 1), *om = body_alloc(f, m->n->results, 1);
-    Val *x = body_alloc(f, m->n->n, sizeof *x);
-    if (!mapped || !om || !x) return false;
-    step_inputs(m, go, in, x, mapped);
-    if (!vmap_run(to, m->n->sub[1], x, mapped, m->size, outs, om)) return false;
-    for (uint32_t r = 0; r < m->n->results; r++)
-        if (om[r] && !m->mapped[r]) m->mapped[r] = more = true;
-    for (uint32_t r = 0; r < m->n->results && !more; r++)
-        outs[r] = lifted(outs[r], om[r], m->mapped[r], m->size);
-    return !more;
-}
-
-static bool batch_test(const Batch *m, Graph *to, const Val *in, Val *go, bool *mapped)
-{
-    return vmap_run(to, m->n->sub[0], in, m->mapped, m->size, go, mapped);
-}
-
-/* The examples agree: one test for all. */
-static bool emit_shared(Batch *m, Bodies *b, const Val *outs, Val *in, Val *z)
-{
-    bool mapped;
-    Val go;
-    if (!batch_test(m, b->f[0].body, in, &go, &mapped)) return false;
-    if (mapped) return m->each = true, false;
-    graph_output(b->f[0].body, go);
-    for (uint32_t r = 0; r < m->n->results; r++) graph_output(b->f[1].body, outs[r]);
-    return emit(b, m->n->attr->length, m->n->results, z);
-}
-
 /* The first carry is each example's test; the others move only where it holds. */
-static bool emit_each(Batch *m, Bodies *b, Val go, Val any_in, Val *outs, const Val *in, Val *z)
+static bool emit_each(Batch *m, Body *f, Val *z)
 {
     bool mapped;
-    Graph *to = b->f[1].body;
-    Val next;
-    graph_output(b->f[0].body, any(any_in));
-    for (uint32_t r = 0; r < m->n->results; r++) outs[r] = examples_select(go, outs[r], in[r]);
-    Val *all = body_alloc(&b->f[1], m->n->n, sizeof *all);
-    if (!all) return false;
-    memcpy(all, in, m->n->n * sizeof *all);
-    memcpy(all, outs, m->n->results * sizeof *all);
+    Graph *to = f[1].body;
+    uint32_t results = m->n->results;
+    Val go = m->go[1], next;
+    Val *all = body_alloc(f, m->n->n, sizeof *all), *out = body_alloc(f, results + 1u, sizeof *out);
+    if (!all || !out) return false;
+    graph_output(f[0].body, any(m->go[0]));
+    memcpy(all, m->in[1], m->n->n * sizeof *all);
+    for (uint32_t r = 0; r < results; r++) all[r] = examples_select(go, m->outs[r], all[r]);
     if (!batch_test(m, to, all, &next, &mapped)) return false;
     graph_output(to, glogical_and(go, lifted(next, mapped, true, m->size)));
-    for (uint32_t r = 0; r < m->n->results; r++) graph_output(to, outs[r]);
-    Val *out = body_alloc(&b->f[1], (size_t)m->n->results + 1, sizeof *out);
-    if (!out || !emit(b, m->n->attr->length, m->n->results + 1, out)) return false;
-    memcpy(z, out + 1, m->n->results * sizeof *z);
+    for (uint32_t r = 0; r < results; r++) graph_output(to, all[r]);
+    if (!emit(m, f, (int)results + 1, out)) return false;
+    memcpy(z, out + 1, results * sizeof *z);
     return true;
 }
 
 /* One attempt with the carries that are known to be mapped; true: make another one. */
-static bool vmap_try(Graph *g, Batch *m, Val *z)
+static bool attempt(Graph *g, Batch *m, Val *z)
 {
-    const Node *n = m->n;
-    Bodies b;
-    bool was = m->each, done = false, known = true, mapped = false;
-    Val *test = NULL, *step = NULL, *x = NULL, *outs = NULL, start = NONE, go[2] = {NONE, NONE};
-    if (open(&b, g)) {
-        test = body_alloc(&b.f[0], n->n, sizeof *test);
-        step = body_alloc(&b.f[0], n->n, sizeof *step);
-        x = body_alloc(&b.f[0], n->n, sizeof *x);
-        outs = body_alloc(&b.f[0], n->results, sizeof *outs);
+    Body f[2];
+    bool was = m->each, done = false, known = true;
+    if (body_open_all(f, 2, g) && notes_open(m, f)) {
+        batch_inputs(m, f);
+        known = batch_step(m, &f[1]);
+        if (known) done = m->each ? emit_each(m, f, z) : emit_shared(m, f, z);
     }
-    if (test && step && x && outs) {
-        if (m->each) memset(m->mapped, true, n->results);
-        for (uint32_t k = 0; k < n->n; k++) x[k] = batch_operand(m, k);
-        if (m->each) {
-            Type t = type_make(QB_BOOL, 1, &m->size);
-            batch_test(m, g, x, &start, &mapped);
-            if (!graph_failed(g))
-                input(&b, lifted(start, mapped, true, m->size), &t, &go[0], &go[1]);
-        }
-        for (uint32_t k = 0; k < n->n; k++) {
-            Type t = batch_type(m, k);
-            input(&b, x[k], &t, &test[k], &step[k]);
-        }
-        known = batch_step(m, &b.f[1], go[1], step, outs);
-        if (known)
-            done = m->each ? emit_each(m, &b, go[1], go[0], outs, step, z)
-                           : emit_shared(m, &b, outs, test, z);
-    }
-    drop(&b);
+    body_drop_all(f, 2);
     return !done && !graph_failed(g) && (!known || m->each != was);
 }
 
-static void while_vmap(Graph *g, const Node *n, const Val *x, const bool *given, int64_t size,
+static void while_vmap(Graph *g, const Node *n, const Val *x, const bool *mapped, int64_t size,
                        Val *z, bool *z_mapped)
 {
-    Batch m = {n, x, given, mem_zeroed((size_t)n->n + 1, 1), false, size};
-    if (!m.mapped) {
-        fail(g, QB_EMEMORY, "out of memory for a loop of %u operands", (unsigned)n->n);
-        return;
-    }
-    memcpy(m.mapped, given, n->n);
-    while (vmap_try(g, &m, z)) {}
+    Batch m = {n, x, mapped, region_flags(g, n), .size = size};
+    if (!m.mapped) return;
+    memcpy(m.mapped, mapped, n->n);
+    while (attempt(g, &m, z)) {}
     memcpy(z_mapped, m.mapped, n->results);
     mem_free(m.mapped);
 }
@@ -311,25 +205,20 @@ static void while_vmap(Graph *g, const Node *n, const Val *x, const bool *given,
 /* One iteration of the scan: cond(test, body, the carries as they are). */
 static bool bounded_step(Graph *g, const Node *n, Graph **out)
 {
-    Body f, skip;
-    Val *in = NULL, *z = NULL, go;
-    bool ok = body_open(&f, g) & body_open(&skip, g);
-    if (ok) {
-        in = body_alloc(&f, n->n, sizeof *in);
-        z = body_alloc(&f, n->results, sizeof *z);
-    }
-    for (uint32_t k = 0; k < n->n && z && in; k++) {
-        in[k] = body_input(&f, NONE, input_type(n, k));
-        Val same = body_input(&skip, NONE, input_type(n, k));
-        if (k < n->results) graph_output(skip.body, same);
-    }
-    ok = in && z && body_close(&skip) && inline_run(f.body, n->sub[0], in, &go) &&
-         region_cond(f.body, go, n->sub[1], skip.body, in, (int)n->n, z);
-    for (uint32_t r = 0; r < n->results && ok; r++) graph_output(f.body, z[r]);
-    ok = ok && body_close(&f);
-    if (ok) *out = graph_retain(f.body);
-    body_drop(&skip);
-    body_drop(&f);
+    Body f[2]; /* the iteration; what is done where the test fails */
+    Val *in[2] = {NULL}, *z = NULL, go;
+    bool ok = body_open_all(f, 2, g);
+    for (int i = 0; i < 2 && ok; i++) ok = (in[i] = body_alloc(f, n->n, sizeof(Val))) != NULL;
+    ok = ok && (z = body_alloc(f, n->results, sizeof *z)) != NULL;
+    for (uint32_t k = 0; k < n->n && ok; k++)
+        body_input_all(f, 2, NONE, input_type(n, k), in, (int)k);
+    for (uint32_t r = 0; r < n->results && ok; r++) graph_output(f[1].body, in[1][r]);
+    ok = ok && body_close(&f[1]) && inline_run(f->body, n->sub[0], in[0], &go) &&
+         region_cond(f->body, go, n->sub[1], f[1].body, in[0], (int)n->n, z);
+    for (uint32_t r = 0; r < n->results && ok; r++) graph_output(f->body, z[r]);
+    ok = ok && body_close(f);
+    if (ok) *out = graph_retain(f->body);
+    body_drop_all(f, 2);
     return ok;
 }
 
@@ -360,7 +249,7 @@ static void while_backward(Graph *g, struct Kept *kept, const Node *n, const Val
 }
 
 const Rules while_rules = {.infer = while_infer,
-                           .jvp_both = while_jvp,
+                           .jvp_both = loop_jvp,
                            .forward = while_forward,
                            .backward = while_backward,
                            .vmap_some = while_vmap};

@@ -38,8 +38,8 @@ static void drop_batch(MatMul *m, int i)
     m->rank--;
 }
 
-/* Columns b times one matrix A for all of them: as rows, b^T A^T. The factors of every product change
-   sides, which changes no bit. */
+/* Columns b times one matrix A for all of them: as rows, b^T A^T. The factors of every product
+   change sides, which changes no bit. */
 static void columns_to_rows(MatMul *m)
 {
     MatPart *p = &m->parts[0];
