@@ -2,120 +2,26 @@
 
 Outside a trace they are plain Python. Inside one, each becomes a region of the program: its bodies are traced, with a traced value
 for every leaf of the carry. What else a body meets it may close over.
-
-NUMBERS. A carry that starts as a number may come back as an array; it is then an array of that dtype from the start, so eager and
-traced loops round alike. The types of a carry are known only when the body has run: where they turn out to be others than
-assumed, the body runs again with these.
 """
 
 import operator
 
 from . import _core
+from ._carry import (
+    _a,
+    _alike,
+    _all_as,
+    _as,
+    _flat,
+    _next,
+    _rounds_alike,
+    _same_structure,
+    _settle,
+    _settled,
+    _text,
+    _where,
+)
 from ._core import Tensor, TracerError, TraceTensor, tree
-
-_ARRAYS = (Tensor, TraceTensor)
-
-
-# ---- leaves: flat lists of arrays and numbers, their types, and messages about them
-
-
-def _flat(value, what):
-    leaves, structure = tree.flatten(value)
-    types = []
-    for i, leaf in enumerate(leaves):
-        kind = _core._leaf_type(leaf)
-        if kind is None:
-            raise TypeError(f"{what}{_where(value, i)} is {_a(leaf)}, not an array or a number")
-        types.append(kind)
-    return leaves, structure, types
-
-
-def _where(value, i):
-    path = tree.flatten_with_path(value)[0][i][0]
-    return f": '{'/'.join(map(str, path))}'" if path else ""
-
-
-def _a(x):
-    name = type(x).__name__
-    return f"an {name}" if name[0] in "aeiouAEIOU" else f"a {name}"
-
-
-def _text(kind):
-    dtype, shape, _ = kind
-    return f"{dtype.name}[{','.join(map(str, shape))}]"
-
-
-def _alike(a, b):
-    """Same shape, and dtypes that a number of either may adopt."""
-    return a[1] == b[1] and (a[0] is b[0] or (a[0] is not _core.bool_ and b[0] is not _core.bool_ and (a[2] or b[2])))
-
-
-def _same_structure(who, first, a, second, b):
-    """a and b are values whose trees must be equal; first and second say what they are."""
-    (left, s), (right, t) = tree.flatten_with_path(a), tree.flatten_with_path(b)
-    if s == t:
-        return
-    left, right = [path for path, _ in left], [path for path, _ in right]
-    only = [(p, first) for p in left if p and p not in right] + [(p, second) for p in right if p and p not in left]
-    leaf = f"; '{'/'.join(map(str, only[0][0]))}' is only in {only[0][1]}" if only else ""
-    raise TypeError(f"{who}: {first} has the structure {s}, but {second} has {t}{leaf}")
-
-
-def _check_carry(who, init, types, structure, result):
-    """The leaves of a body's new carry, which must have the structure and types of the old one."""
-    leaves, new, kinds = _flat(result, f"{who}: the carry that the body returns")
-    if new != structure:
-        _same_structure(who, "the carry", init, "the one that the body returns", result)
-    for i, (a, b) in enumerate(zip(types, kinds, strict=True)):
-        if not _alike(a, b):
-            raise TypeError(
-                f"{who}: the carry{_where(init, i)} is {_text(a)}, but the body returns {_text(b)}; it keeps its shape and dtype"
-            )
-    return leaves, kinds
-
-
-def _as(leaf, kind):
-    """A leaf as an array of this dtype, or the number that it is where a number will do."""
-    have = _core._leaf_type(leaf)
-    if have[0] is kind[0] and (isinstance(leaf, _ARRAYS) or (have[2] and kind[2])):
-        return leaf
-    return _core.astype(_core.asarray(leaf), kind[0])
-
-
-def _settled(types, kinds):
-    """Types of a carry after its body: where one side is a number and the other an array, the array's."""
-    out = []
-    for a, b in zip(types, kinds, strict=True):
-        dtype = b[0] if a[2] and not b[2] else a[0]
-        out.append((dtype, a[1], a[2] and b[2]))
-    return out
-
-
-def _all_as(leaves, types):
-    return [_as(x, t) for x, t in zip(leaves, types, strict=True)]
-
-
-def _next(who, init, types, structure, result):
-    """The leaves of the next carry, and the types of all carries as far as known after this body."""
-    leaves, kinds = _check_carry(who, init, types, structure, result)
-    if kinds == types:
-        return leaves, types
-    types = _settled(types, kinds)
-    return _all_as(leaves, types), types
-
-
-def _rounds_alike(a, b):
-    return all(s[0] is t[0] for s, t in zip(a, b, strict=True))
-
-
-def _settle(trace, types):
-    """The body traced with the types that it gives back; trace(types) returns the body and those."""
-    while True:
-        body, after = trace(types)
-        if after == types:
-            return body, types
-        types = after
-
 
 # ---- numbers
 
@@ -343,18 +249,24 @@ def _unrolled(who, body, init, steps, xs, types=None):
             ys, ys_structure, row_types = y, row_structure, kinds
         if row_structure != ys_structure:
             _same_structure(who, "the first y", ys, "a later one", y)
-        for k, (a, b) in enumerate(zip(row_types, kinds, strict=True)):
-            if not _alike(a, b):
-                raise TypeError(
-                    f"{who}: y{_where(ys, k)} is {_text(a)} in the first iteration, but {_text(b)} in a later one"
-                )
-        row_types = _settled(row_types, kinds)
+        if kinds != row_types:
+            row_types = _common(who, ys, row_types, kinds)
         rows.append(row)
     carry = tree.unflatten(structure, leaves)
     if not rows:
         return carry, None
     columns = [[_as(y, t) for y in column] for *column, t in zip(*rows, row_types, strict=True)]
     return carry, tree.unflatten(ys_structure, [_core.stack(column) for column in columns])
+
+
+def _common(who, ys, a, b):
+    """Types that both a y of types a and one of types b take."""
+    for i, (s, t) in enumerate(zip(a, b, strict=True)):
+        if not _alike(s, t):
+            raise TypeError(
+                f"{who}: y{_where(ys, i)} is {_text(s)} in the first iteration, but {_text(t)} in a later one"
+            )
+    return _settled(a, b)
 
 
 def _region(who, body, init, steps, xs):
