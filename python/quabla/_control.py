@@ -70,7 +70,7 @@ def cond(pred, true_fun, false_fun, *operands):
     The branch that is not taken reaches neither value nor gradient, whatever is in it. Under vmap with a mapped pred both run and
     each example takes its own; with one pred for all still only one runs.
 
-    Raises ValueError for a NaN predicate, TypeError where the branches differ.
+    Raises ValueError for a NaN predicate (a traced NaN is true), TypeError where the branches differ.
 
     >>> safe_log = lambda x: qb.cond(x > 0, qb.log, lambda x: 0.0, x)
     >>> qb.vmap(qb.grad(safe_log))(qb.array([2.0, -1.0]))
