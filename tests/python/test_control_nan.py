@@ -4,6 +4,8 @@ The bodies are not finite, or have derivatives that are not, where they do not r
 derivatives of one example, in a batch, and of a batch; a batch must agree with a loop over its examples.
 """
 
+import math
+
 import numpy as np
 import pytest
 import quabla as qb
@@ -152,3 +154,26 @@ def test_forward_mode_of_a_batch_through_an_unbounded_while():
     assert value[0].item() == one.item() and slope[0].item() == rate.item()
     curve = qb.jvp(lambda x: qb.jvp(qb.vmap(f), (x,), (qb.ones((4,)),))[1], (x,), (qb.ones((4,)),))[1]
     assert curve.tolist()[1:] == [0.0, 0.0, 0.0] and np.isfinite(curve[0].item())
+
+
+def test_no_nan_comes_from_what_does_not_run():
+    def f(x):
+        return qb.sum(qb.vmap(lambda x: qb.cond(x > 0, lambda x: qb.sqrt(x) * qb.log(x), lambda x: x * 0.0, x))(x))
+
+    x = qb.array([4.0, 0.0, -1.0])
+    assert np.isfinite(np.asarray(qb.grad(f)(x))).all()
+    assert np.isfinite(np.asarray(qb.hessian(f)(x))).all()
+    g = lambda x: qb.while_loop(lambda c: c > 0.5, lambda c: c - 1 / (c - 0.25), x, max_steps=3)
+    value = qb.vmap(g)(qb.array([0.25, 2.0]))
+    assert value[0].item() == 0.25
+    slope = qb.grad(lambda x: qb.sum(qb.vmap(g)(x)))(qb.array([0.25, 2.0]))
+    assert slope[0].item() == 1.0 and math.isfinite(slope[1].item())
+
+
+def test_matmul_in_a_branch_that_is_not_taken_gives_no_nan():
+    def branch(v):
+        return qb.sum(qb.matmul(qb.eye(2), qb.log(v)))
+
+    f = lambda v: qb.sum(qb.vmap(lambda v: qb.cond(v[0] > 0, branch, lambda v: qb.sum(v), v))(v))
+    g = qb.grad(f)(qb.array([[1.0, 2.0], [0.0, 3.0]]))
+    assert g.tolist() == [[1, 0.5], [1, 1]]
