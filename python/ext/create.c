@@ -381,10 +381,10 @@ static PyMethodDef functions[] = {
      "asarray(obj, dtype=None)\n--\n\nobj as a Tensor, by the rules of array; obj itself when "
      "nothing changes.\n" EXAMPLE("asarray([True, False])", "Tensor([ True, False], dtype=bool)")},
     {"zeros", FAST(zeros),
-     "zeros(shape, dtype=float64)\n--\n\nAn array of zeros.\n" SHAPE EXAMPLE(
+     "zeros(shape, dtype=None)\n--\n\nAn array of zeros, float64 unless another dtype is given.\n" SHAPE EXAMPLE(
          "zeros((2,), dtype=qb.float32)", "Tensor([0., 0.], dtype=float32)")},
     {"ones", FAST(ones),
-     "ones(shape, dtype=float64)\n--\n\nAn array of ones.\n" SHAPE EXAMPLE(
+     "ones(shape, dtype=None)\n--\n\nAn array of ones, float64 unless another dtype is given.\n" SHAPE EXAMPLE(
          "ones(2)", "Tensor([1., 1.], dtype=float64)")},
     {"full", FAST(full),
      "full(shape, fill_value, dtype=None)\n--\n\nfill_value, a number or an array, broadcast to a "
@@ -402,18 +402,18 @@ static PyMethodDef functions[] = {
      "unless another is given.\n" EXAMPLE("full_like([1, 2], 7)",
                                           "Tensor([7., 7.], dtype=float64)")},
     {"eye", FAST(eye),
-     "eye(n, m=None, dtype=float64)\n--\n\nOnes on the diagonal of an n by m matrix, zeros "
+     "eye(n, m=None, dtype=None)\n--\n\nOnes on the diagonal of an n by m matrix, zeros "
      "elsewhere; m is n by default.\n" EXAMPLE(
          "eye(2)", "Tensor([[1., 0.],\n        [0., 1.]], dtype=float64)")},
     {"arange", FAST(arange),
-     "arange(start, stop=None, step=1.0, dtype=float64)\n--\n\nstart, start + step, ... below "
+     "arange(start, stop=None, step=1.0, dtype=None)\n--\n\nstart, start + step, ... below "
      "stop; arange(stop) starts at 0.\n\n"
      "ceil((stop - start) / step) elements, as NumPy counts. Raises ValueError when there are "
      "none, for step 0 and for numbers that\n"
      "are not finite.\n" EXAMPLE("arange(0, 1, 0.25)",
                                  "Tensor([0.  , 0.25, 0.5 , 0.75], dtype=float64)")},
     {"linspace", FAST(linspace),
-     "linspace(start, stop, num, dtype=float64)\n--\n\nnum >= 1 equally spaced values from start "
+     "linspace(start, stop, num, dtype=None)\n--\n\nnum >= 1 equally spaced values from start "
      "to stop, both included.\n" EXAMPLE("linspace(0, 1, 5)",
                                          "Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float64)")},
     {"random_bits", random_bits, METH_VARARGS,

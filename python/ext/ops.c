@@ -383,6 +383,21 @@ static PyObject *call_binary(PyObject *op, PyObject *const *args, Py_ssize_t n, 
     return number == core.op.pow ? ops_power(args[0], args[1]) : ops_apply(number, NULL, args, 2);
 }
 
+/* A method's operand has a name of its own: x.add(rhs=y). */
+static const char *operand_name(const char *op)
+{
+    return !strcmp(op, "atan2") ? "x" : !strcmp(op, "fmod") ? "y" : "rhs";
+}
+
+static PyObject *method_binary(PyObject *op, PyObject *const *args, Py_ssize_t n,
+                               PyObject *kwnames)
+{
+    if (n == 2 && !kwnames) return call_binary(op, args, n, kwnames);
+    const char *who = qb_op_at(ops_number(op)).name, *names[] = {"self", operand_name(who)};
+    PyObject *x[2];
+    return module_args(who, names, 2, 2, args, n, kwnames, x) ? call_binary(op, x, 2, NULL) : NULL;
+}
+
 /* What the parameters may be, and what comes out. */
 static int row_doc(char *out, size_t size, const qb_op_info *info, const char *name,
                    const char *params)
@@ -422,8 +437,13 @@ static bool add_row(PyObject *m, int op, const char *name)
     const char *params = info.arity == 1 ? test ? "value" : "x" : test ? "lhs, rhs" : "x1, x2";
     char doc[1200];
     row_doc(doc, sizeof doc, &info, name, params);
-    return ops_add(m, &(OpRow){name, doc, info.arity == 1 ? call_unary : call_binary, op,
-                               AS_FUNCTION | AS_METHOD});
+    if (info.arity == 1)
+        return ops_add(m, &(OpRow){name, doc, call_unary, op, AS_FUNCTION | AS_METHOD});
+    if (!ops_add(m, &(OpRow){name, doc, call_binary, op, AS_FUNCTION})) return false;
+    char both[16];
+    snprintf(both, sizeof both, "self, %s", operand_name(name));
+    row_doc(doc, sizeof doc, &info, name, both);
+    return ops_add(m, &(OpRow){name, doc, method_binary, op, AS_METHOD});
 }
 
 bool ops_init(PyObject *m)

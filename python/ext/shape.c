@@ -124,6 +124,17 @@ static PyObject *matmul(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize
                : NULL;
 }
 
+static const char *const sides_names[] = {"self", "rhs"};
+
+static PyObject *matmul_method(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n,
+                               PyObject *kwnames)
+{
+    PyObject *a[2];
+    return module_args("matmul", sides_names, 2, 2, args, n, kwnames, a)
+               ? ops_apply(core.op.matmul, NULL, a, 2)
+               : NULL;
+}
+
 static const char *const where_names[] = {"mask", "on_true", "on_false"};
 
 static PyObject *where(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n,
@@ -380,12 +391,10 @@ static PyObject *stack(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_
 }
 
 /* x.gt(y): the comparison as 0 and 1 of x's dtype. */
-static const char *const gt_names[] = {"self", "rhs"};
-
 static PyObject *gt(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     PyObject *a[2];
-    if (!module_args("gt", gt_names, 2, 2, args, n, kwnames, a)) return NULL;
+    if (!module_args("gt", sides_names, 2, 2, args, n, kwnames, a)) return NULL;
     const int dtype = array_type(a[0])->dtype;
     PyObject *mask = ops_binary(core.op.greater, a[0], a[1]);
     PyObject *out = mask ? shape_astype(mask, dtype == QB_BOOL ? QB_F64 : dtype) : NULL;
@@ -454,7 +463,8 @@ bool shape_init(PyObject *m)
          "and sums are float64 inside, rounded once.\n"
          "Raises ValueError for scalars, inner lengths or batch axes that do not fit, dtypes that "
          "differ.\n",
-         matmul, 0, BOTH},
+         matmul, 0, AS_FUNCTION},
+        {"matmul", "matmul(self, rhs)\n--\n\nquabla.matmul with this array on the left.\n", matmul_method, 0, AS_METHOD},
         {"where",
          "where(mask, on_true, on_false)\n--\n\nElements of on_true where mask is true, of "
          "on_false elsewhere.\n\nmask: bool, or floating tested != 0. All three broadcast; the "
@@ -485,7 +495,11 @@ bool shape_init(PyObject *m)
          "array of any dtype. shape: an int or ints, one of which may be -1; x.reshape(2, 3) works "
          "too.\n"
          "Raises ValueError when the elements do not fill it.\n",
-         reshape, 0, BOTH},
+         reshape, 0, AS_FUNCTION},
+        {"reshape",
+         "reshape(self, *shape)\n--\n\nThe same elements in row-major order in another shape: ints, or a list of them, one of "
+         "which may be -1.\n\nRaises ValueError when the elements do not fill it.\n",
+         reshape, 0, AS_METHOD},
         {"transpose",
          "transpose(x, axes=None)\n--\n\nAxes permuted: axis i of the result is axes[i] of x; "
          "reversed for None.\n\nx: array of any dtype. Raises ValueError when axes does not name "

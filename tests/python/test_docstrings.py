@@ -2,7 +2,9 @@
 
 import ast
 import doctest
+import inspect
 import pathlib
+import types
 
 import pytest
 import quabla as qb
@@ -40,9 +42,41 @@ def test_functions_that_take_an_array_first_are_methods():
                 assert hasattr(cls, name), f"{cls.__name__}.{name}"
 
 
+def stub():
+    return ast.parse((pathlib.Path(__file__).parents[2] / "python/quabla/_core.pyi").read_text()).body
+
+
+def parameters(f):
+    """Names of a function in a stub, without self."""
+    if any(isinstance(d, ast.Name) and d.id in ("overload", "property") for d in f.decorator_list):
+        return None
+    a = f.args
+    names = [x.arg for x in a.posonlyargs + a.args] + ([a.vararg.arg] if a.vararg else [])
+    return [n for n in names + [x.arg for x in a.kwonlyargs] if n != "self"]
+
+
+def test_the_stub_has_the_parameters_of_the_extension():
+    wrong = []
+    named = [(qb._core, f) for f in stub() if isinstance(f, ast.FunctionDef) and f.name in FUNCTIONS]
+    arrays = {"_Array": (qb.Tensor, qb.TraceTensor), "Tensor": (qb.Tensor,), "TraceTensor": (qb.TraceTensor,)}
+    for c in stub():
+        if isinstance(c, ast.ClassDef):
+            named += [(cls, m) for cls in arrays.get(c.name, ()) for m in c.body if isinstance(m, ast.FunctionDef)]
+    for owner, f in named:
+        want = parameters(f)
+        if want is None or f.name.startswith("__"):
+            continue
+        have = list(inspect.signature(getattr(owner, f.name)).parameters)
+        plain = isinstance(owner, type) and isinstance(inspect.getattr_static(owner, f.name), types.FunctionType)
+        have = have[1:] if plain or have[:1] == ["self"] else have  # functions as methods call their array by other names
+        if have != want:
+            wrong.append((owner, f.name, have, want))
+    assert not wrong
+    assert len(named) > 250
+
+
 def test_the_stub_lists_every_name_of_the_extension_and_every_method():
-    path = pathlib.Path(__file__).parents[2] / "python/quabla/_core.pyi"
-    body = ast.parse(path.read_text()).body
+    body = stub()
     names = {n.name for n in body if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
     names |= {n.target.id for n in body if isinstance(n, ast.AnnAssign)}
     assert not [n for n in dir(qb._core) if not n.startswith("__") and n not in names]
