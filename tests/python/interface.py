@@ -90,7 +90,19 @@ random_uniform(shape, key, minval=0.0, maxval=1.0, dtype=None)
 split_key(key, count)
 """
 
-STATIC = "arange eye fold_in_key full glorot_normal linspace ones random_normal random_uniform split_key zeros".split()
+STATIC = [
+    "arange",
+    "eye",
+    "fold_in_key",
+    "full",
+    "glorot_normal",
+    "linspace",
+    "ones",
+    "random_normal",
+    "random_uniform",
+    "split_key",
+    "zeros",
+]
 
 
 def signatures(text):

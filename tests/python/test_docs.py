@@ -11,6 +11,7 @@ import quabla as qb
 
 ROOT = pathlib.Path(__file__).parents[2]
 
+
 def test_function_table_is_that_of_the_sources():
     run = subprocess.run([sys.executable, ROOT / "tools/docs.py", "--check"], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr

@@ -68,7 +68,9 @@ def test_the_stub_has_the_parameters_of_the_extension():
             continue
         have = list(inspect.signature(getattr(owner, f.name)).parameters)
         plain = isinstance(owner, type) and isinstance(inspect.getattr_static(owner, f.name), types.FunctionType)
-        have = have[1:] if plain or have[:1] == ["self"] else have  # functions as methods call their array by other names
+        have = (
+            have[1:] if plain or have[:1] == ["self"] else have
+        )  # functions as methods call their array by other names
         if have != want:
             wrong.append((owner, f.name, have, want))
     assert not wrong

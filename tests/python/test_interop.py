@@ -110,7 +110,14 @@ def test_functions_of_numpy_on_a_traced_array_are_a_tracer_error():
 def test_export_shares_memory_and_is_read_only(kind, shape):
     a = np.asarray(np.arange(np.prod(shape)).reshape(shape) % 2, kind)
     x = qb.array(a)
-    views = [np.asarray(x), x.numpy(), np.asarray(memoryview(x)), np.from_dlpack(x), np.asarray(x, dtype=kind), x.__array__()]
+    views = [
+        np.asarray(x),
+        x.numpy(),
+        np.asarray(memoryview(x)),
+        np.from_dlpack(x),
+        np.asarray(x, dtype=kind),
+        x.__array__(),
+    ]
     for v in views:
         assert v.dtype == a.dtype and v.shape == a.shape
         np.testing.assert_array_equal(v, a)
