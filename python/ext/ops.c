@@ -179,17 +179,22 @@ PyObject *ops_binary(int op, PyObject *x, PyObject *y)
     return ops_apply(op, NULL, (PyObject *[]){x, y}, 2);
 }
 
-/* x ** 3 multiplies, exactly; any other exponent is pow. */
+/* x ** 3 multiplies, exactly; any other exponent is pow. A mask is a number beside one. */
 PyObject *ops_power(PyObject *x, PyObject *y)
 {
-    if (PyLong_Check(y) && !PyBool_Check(y) && array_check(x)) {
-        int overflow;
-        const long long exponent = PyLong_AsLongLongAndOverflow(y, &overflow);
-        if (exponent == -1 && PyErr_Occurred()) return NULL;
-        if (exponent >= 0 && !overflow)
-            return ops_apply(core.op.powi, &(qb_attr){.i = exponent}, &x, 1);
-    }
-    return ops_binary(core.op.pow, x, y);
+    if (!PyLong_Check(y) || PyBool_Check(y) || !usable(core.op.pow, x))
+        return PyErr_Occurred() ? NULL : ops_binary(core.op.pow, x, y);
+    int overflow;
+    const qb_attr attr = {.i = PyLong_AsLongLongAndOverflow(y, &overflow)};
+    if (attr.i == -1 && PyErr_Occurred()) return NULL;
+    if (attr.i < 0 || overflow || PyBool_Check(x)) return ops_binary(core.op.pow, x, y);
+    if (PyFloat_Check(x) || PyLong_Check(x)) return ops_apply(core.op.powi, &attr, &x, 1);
+    PyObject *array = ops_array(x), *out = NULL;
+    if (array)
+        out = array_type(array)->dtype == QB_BOOL ? ops_binary(core.op.pow, array, y)
+                                                  : ops_apply(core.op.powi, &attr, &array, 1);
+    Py_XDECREF(array);
+    return out;
 }
 
 /* ---- functions and methods ---- */
