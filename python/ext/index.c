@@ -37,7 +37,8 @@ static bool cut_int(PyObject *o, int axis, int64_t n, Cut *c)
 {
     const Py_ssize_t i = PyNumber_AsSsize_t(o, PyExc_IndexError);
     if (i == -1 && PyErr_Occurred())
-        return PyErr_ExceptionMatches(PyExc_TypeError) && no_index(o); /* NumPy's arrays look like ints */
+        return PyErr_ExceptionMatches(PyExc_TypeError) &&
+               no_index(o); /* NumPy's arrays look like ints */
     if (i < -n || i >= n) {
         PyErr_Format(PyExc_IndexError, "index %zd is out of range for axis %d with length %lld", i,
                      axis, (long long)n);

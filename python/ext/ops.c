@@ -327,19 +327,28 @@ static const struct {
 } examples[] = {
 #define EXAMPLE(name, call, result) {#name, call, result},
 #include "examples.h"
-#undef EXAMPLE
 };
 
-/* doc and the function's example; for the life of the process. NULL when out of memory. */
+static const struct {
+    const char *name, *text;
+} points[] = {
+#define POINTS(name, text) {#name, "Special points: " text ".\n"},
+#include "examples.h"
+};
+
+/* doc, special points and the function's example; for the life of the process. NULL when out of memory. */
 static char *documented(const OpRow *row)
 {
-    const char *call = "", *result = "";
+    const char *call = "", *result = "", *special = "";
+    for (size_t i = 0; i < sizeof points / sizeof *points; i++)
+        if (!strcmp(points[i].name, row->name)) special = points[i].text;
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
         if (!strcmp(examples[i].name, row->name))
             call = examples[i].call, result = examples[i].result;
-    const size_t size = strlen(row->doc) + strlen(call) + strlen(result) + 16;
+    const size_t size = strlen(row->doc) + strlen(special) + strlen(call) + strlen(result) + 16;
     char *doc = PyMem_Malloc(size);
-    if (doc) snprintf(doc, size, *call ? "%s\n>>> %s\n%s\n" : "%s", row->doc, call, result);
+    if (doc)
+        snprintf(doc, size, *call ? "%s%s\n>>> %s\n%s\n" : "%s%s", row->doc, special, call, result);
     return doc;
 }
 
@@ -394,8 +403,7 @@ static const char *operand_name(const char *op)
     return !strcmp(op, "atan2") ? "x" : !strcmp(op, "fmod") ? "y" : "rhs";
 }
 
-static PyObject *method_binary(PyObject *op, PyObject *const *args, Py_ssize_t n,
-                               PyObject *kwnames)
+static PyObject *method_binary(PyObject *op, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     if (n == 2 && !kwnames) return call_binary(op, args, n, kwnames);
     const char *who = qb_op_at(ops_number(op)).name, *names[] = {"self", operand_name(who)};

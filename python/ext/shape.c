@@ -467,8 +467,8 @@ bool shape_init(PyObject *m)
         {"matmul", "matmul(self, rhs)\n--\n\nquabla.matmul with this array on the left.\n", matmul_method, 0, AS_METHOD},
         {"where",
          "where(mask, on_true, on_false)\n--\n\nElements of on_true where mask is true, of "
-         "on_false elsewhere.\n\nmask: bool, or floating tested != 0. All three broadcast; the "
-         "branches have one dtype, numbers adopt it.\n"
+         "on_false elsewhere.\n\nmask: bool, or floating tested != 0. All three broadcast to one shape; the "
+         "branches have one dtype, numbers adopt it.\nRaises ValueError for shapes that do not broadcast and for float32 beside float64.\n"
          "No derivative goes through mask or the element that is not taken: NaN or inf there never "
          "leaks.\n",
          where, 0, AS_FUNCTION},
@@ -477,7 +477,7 @@ bool shape_init(PyObject *m)
          where, 0, AS_METHOD},
         {"stop_gradient",
          "stop_gradient(x)\n--\n\nx itself, with zero derivative in every mode.\n\nx: array of any "
-         "dtype and shape.\n",
+         "dtype and shape; TypeError for what is no array.\n",
          stop_gradient, 0, BOTH},
         {"powi",
          "powi(x, exponent)\n--\n\nx to a constant int power >= 0, by multiplications; x ** 3 is "
@@ -485,7 +485,7 @@ bool shape_init(PyObject *m)
          powi, 0, BOTH},
         {"astype",
          "astype(x, dtype)\n--\n\nThe array in another dtype; to bool, nonzero and NaN are "
-         "True.\n\nx: array, number or list. dtype: quabla.float32, float64 or bool_, their names, "
+         "True.\n\nx: array, number or list of any shape. dtype: quabla.float32, float64 or bool_, their names, "
          "or NumPy's; else TypeError. The derivative is cast\n"
          "back between floating dtypes, and 0 to and from bool.\n",
          astype, 0, BOTH},

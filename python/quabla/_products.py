@@ -31,6 +31,7 @@ def outer(a, b):
     """Products of every element of a with every element of b.
 
     a, b: floating arrays of any shape, read in row-major order. Returns shape [a.size, b.size].
+    Raises ValueError for bool and for float32 with float64.
 
     >>> qb.outer([1, 2], [3, 4])
     Tensor([[3., 4.],
@@ -74,6 +75,7 @@ def kron(a, b):
     """Kronecker product: b scaled by each element of a, in blocks.
 
     a, b: floating arrays; the one with fewer axes gets leading ones.
+    Raises ValueError for bool and for float32 with float64.
 
     >>> qb.kron([1, 2], [1, 10])
     Tensor([ 1., 10.,  2., 20.], dtype=float64)

@@ -63,7 +63,7 @@ def swapaxes(a, axis1, axis2):
 def ravel(a):
     """All elements in row-major order, as an array of one axis.
 
-    a: array of any dtype.
+    a: array of any dtype and shape; TypeError for what is no array.
 
     >>> qb.ravel([[1, 2], [3, 4]])
     Tensor([1., 2., 3., 4.], dtype=float64)
@@ -433,7 +433,7 @@ def triu(x, k=0):
 def meshgrid(*xs, indexing="xy"):
     """Coordinate arrays of a grid from the coordinates along its axes, as a list.
 
-    xs: arrays of one axis, or scalars.    indexing: "xy", the second coordinate counts along the first axis; "ij", in order.
+    xs: arrays of one axis, or scalars, of any dtype.    indexing: "xy", the second coordinate counts along the first axis; "ij", in order.
     Raises ValueError for more axes and another indexing.
 
     >>> X, Y = qb.meshgrid([1, 2, 3], [4, 5])

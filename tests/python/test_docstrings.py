@@ -3,7 +3,9 @@
 import ast
 import doctest
 import inspect
+import math
 import pathlib
+import re
 import types
 
 import pytest
@@ -31,6 +33,46 @@ def test_the_example_of_a_function_prints_what_it_shows(name):
     assert examples.examples, f"{name} has no example"
     result = doctest.DocTestRunner(verbose=False, optionflags=doctest.REPORT_NDIFF).run(examples)
     assert not result.failed
+
+
+# What a docstring of an array function says, and a word of it.
+SECTIONS = {
+    "shapes": r"\bshapes?\b|\bax[ei]s\b|scalar|elements",
+    "dtypes": r"dtype|float32|float64|floating|\bbool\b",
+    "errors": r"Raises|[A-Z]\w+Error",
+}
+ARRAYS = [n for n in [*qb._FUNCTIONS, *qb._BUILTIN_NAMES] if n not in TRANSFORMS]
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_an_array_function_says_shapes_dtypes_and_errors(name):
+    text = getattr(qb, name).__doc__.split(">>>")[0]
+    assert not [what for what, word in SECTIONS.items() if not re.search(word, text)]
+
+
+POINT = re.compile(r"(\w+)('?)\((.*)\) = (\S+)$")
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_the_special_points_of_a_function_are_as_its_docstring_says(name):
+    text = re.search(r"Special points: (.*)\.$", getattr(qb, name).__doc__, re.M)
+    apart = {"logical_and", "logical_or", "logical_not", "cast", "stop_gradient", "where"}
+    elementwise = {r["name"] for r in qb._core._ops() if r["elementwise"]} - apart
+    reductions = {"sum", "mean", "prod", "max", "min", "norm", "var", "std", "logsumexp", "any", "all"}
+    assert text or name not in elementwise | reductions
+    for point in text[1].split("; ") if text else ():
+        f, derivative, args, want = POINT.match(point).groups()
+        assert f == name
+        spelled = re.sub(r"-0(?![.\d])", "-0.0", args)
+        args = eval(f"({spelled},)", {"inf": math.inf, "nan": math.nan})
+        f = getattr(qb, f)
+        got = qb.grad(f)(*[qb.array(float(a)) for a in args]).item() if derivative else f(*args).item()
+        if want in ("True", "False"):
+            assert got is (want == "True"), point
+            continue
+        want = float(want)
+        assert got == want or (math.isnan(got) and math.isnan(want)), (point, got)
+        assert math.isnan(want) or math.copysign(1, got) == math.copysign(1, want), (point, got)
 
 
 def test_functions_that_take_an_array_first_are_methods():

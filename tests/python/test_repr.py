@@ -37,7 +37,9 @@ def test_text_equals_numpys(data):
     a = np.array(data)
     assert repr(qb.array(a)) == expected(a)
     if a.dtype == float:
-        keep = (np.abs(a) < 1e6) | ((np.abs(a) >= 1e8) & (np.abs(a) < 3e38))  # between, NumPy versions differ for float32
+        keep = (np.abs(a) < 1e6) | (
+            (np.abs(a) >= 1e8) & (np.abs(a) < 3e38)
+        )  # between, NumPy versions differ for float32
         b = a[keep].astype(np.float32)
         if b.size:
             assert repr(qb.array(b)) == expected(b)
