@@ -123,24 +123,6 @@ int array_contains(PyObject *x, PyObject *v)
     return found;
 }
 
-/* f"{x:.3f}": of one element, as of its number. */
-PyObject *array_format(PyObject *x, PyObject *spec)
-{
-    if (!PyUnicode_Check(spec) || !PyUnicode_GET_LENGTH(spec)) return PyObject_Str(x);
-    if (qb_type_size(array_type(x)) != 1) {
-        PyObject *text = dtype_text(array_type(x));
-        if (text)
-            PyErr_Format(PyExc_TypeError, "the format '%U' is for one element; this is a %U", spec,
-                         text);
-        Py_XDECREF(text);
-        return NULL;
-    }
-    PyObject *value = PyObject_CallMethod(x, "item", NULL);
-    PyObject *out = value ? PyObject_Format(value, spec) : NULL;
-    Py_XDECREF(value);
-    return out;
-}
-
 /* ---- properties ---- */
 
 PyObject *array_shape_list(const qb_type *t)

@@ -84,8 +84,7 @@ PyObject *array_add(PyObject *, PyObject *), *array_sub(PyObject *, PyObject *),
     *array_pow(PyObject *, PyObject *, PyObject *), *array_matmul(PyObject *, PyObject *),
     *array_and(PyObject *, PyObject *), *array_or(PyObject *, PyObject *), *array_neg(PyObject *),
     *array_pos(PyObject *), *array_abs(PyObject *), *array_invert(PyObject *),
-    *array_compare(PyObject *, PyObject *, int), *array_iter(PyObject *),
-    *array_format(PyObject *, PyObject *);
+    *array_compare(PyObject *, PyObject *, int), *array_iter(PyObject *);
 int array_contains(PyObject *, PyObject *);
 Py_hash_t array_hash(PyObject *);
 /* clang-format off */

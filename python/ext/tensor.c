@@ -270,7 +270,6 @@ static PyMethodDef methods[] = {
     {"__array__", (PyCFunction)(void (*)(void))as_array, METH_VARARGS | METH_KEYWORDS, NULL},
     {"__format__", format, METH_O, NULL},
     {"__reduce__", reduce, METH_NOARGS, NULL},
-    {"__format__", array_format, METH_O, NULL},
     {"__copy__", itself, METH_NOARGS, NULL},
     {"__deepcopy__", itself, METH_O, NULL},
     {0},

@@ -342,7 +342,6 @@ static PyMethodDef methods[] = {
     {"numpy", numpy, METH_NOARGS, "numpy()\n--\n\nRaises TracerError: a traced value has no data."},
     {"__array__", (PyCFunction)(void (*)(void))as_array, METH_VARARGS | METH_KEYWORDS, NULL},
     {"__reduce__", reduce, METH_NOARGS, NULL},
-    {"__format__", array_format, METH_O, NULL},
     {"__copy__", itself, METH_NOARGS, NULL},
     {"__deepcopy__", itself, METH_O, NULL},
     {0},

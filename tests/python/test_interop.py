@@ -187,17 +187,6 @@ def test_the_array_namespace_has_the_functions_of_our_arrays():
 # ---- Python's protocols ----
 
 
-def test_one_element_is_formatted_as_its_number():
-    assert f"{qb.array(1.25):.1e} {qb.array([[2.0]]):6.2f} {qb.array(True):d}" == "1.2e+00   2.00 1"
-    assert f"{X[0]}" == str(X[0]) == format(X[0], "")
-    with pytest.raises(TypeError, match=r"one element; this is a float64\[3\]"):
-        f"{X[0]:.3f}"
-    with pytest.raises(ValueError):
-        f"{qb.array(1.0):.3q}"
-    with pytest.raises(qb.TracerError):
-        qb.jit(lambda x: f"{x:.3f}")(qb.array(1.0))
-
-
 def test_in_asks_for_an_equal_element():
     assert 2.0 in X and 7 not in X and np.nan not in qb.array([np.nan])
     assert X[0, 1] in X and [1.0, 2.0, 3.0] in X
