@@ -177,10 +177,12 @@ static PyObject *eye(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n
     PyObject *a[3];
     if (!module_args("eye", eye_names, 1, 3, args, n, kwnames, a)) return NULL;
     const int dtype = float64_or(a[2]);
-    PyObject *shape =
-        dtype < 0 ? NULL : PyTuple_Pack(2, a[0], a[1] && a[1] != Py_None ? a[1] : a[0]);
+    int64_t rows, columns;
+    PyObject *out = NULL, *shape = NULL;
     qb_type t;
-    PyObject *out = NULL;
+    if (dtype >= 0 && shape_int("eye", "n", a[0], &rows) &&
+        shape_int("eye", "m", a[1] && a[1] != Py_None ? a[1] : a[0], &columns))
+        shape = Py_BuildValue("(LL)", (long long)rows, (long long)columns);
     if (shape && shape_parse("eye", shape, &t)) {
         t.dtype = (uint8_t)dtype;
         out = filled(&t, 0);
@@ -236,13 +238,11 @@ static PyObject *linspace(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssiz
     if (!module_args("linspace", linspace_names, 3, 4, args, n, kwnames, a)) return NULL;
     const int dtype = float64_or(a[3]);
     qb_type t;
+    int64_t num;
     if (dtype < 0 || !number("linspace", "start", a[0], &start) ||
-        !number("linspace", "stop", a[1], &stop) || !shape_parse("linspace", a[2], &t))
+        !number("linspace", "stop", a[1], &stop) || !shape_int("linspace", "num", a[2], &num) ||
+        !shape_parse("linspace", a[2], &t))
         return NULL;
-    if (t.rank != 1) {
-        PyErr_SetString(PyExc_TypeError, "linspace: num is an int");
-        return NULL;
-    }
     const int64_t last = t.dims[0] - 1;
     const double gap = stop - start, step = gap / (double)(last ? last : 1);
     PyObject *out = vector(t.dims[0], dtype);
@@ -429,10 +429,9 @@ static PyMethodDef functions[] = {
                                  "Tensor([0.  , 0.25, 0.5 , 0.75], dtype=float64)")},
     {"linspace", FAST(linspace),
      "linspace(start, stop, num, dtype=None)\n--\n\nnum >= 1 equally spaced values from start "
-     "to stop, both included.\n\nstart, stop: finite numbers. A vector of num elements, float64 "
+     "to stop, both included.\n\nstart, stop: numbers. A vector of num elements, float64 "
      "unless another dtype is given; the last is exactly stop.\n"
-     "Raises ValueError for num below 1 and numbers that are not finite, TypeError for "
-     "others.\n" EXAMPLE("linspace(0, 1, 5)",
+     "Raises ValueError for num below 1, TypeError for what is no number.\n" EXAMPLE("linspace(0, 1, 5)",
                          "Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float64)")},
     {"random_bits", random_bits, METH_VARARGS,
      "random_bits(key, i)\n--\n\nOutput i of the stream with state key."},

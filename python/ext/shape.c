@@ -12,7 +12,12 @@ bool shape_int(const char *who, const char *what, PyObject *o, int64_t *out)
         return false;
     }
     PyObject *index = PyNumber_Index(o);
-    if (!index) return false;
+    if (!index) { /* NumPy's arrays look like ints */
+        if (PyErr_ExceptionMatches(PyExc_TypeError))
+            PyErr_Format(PyExc_TypeError, "%s: %s is a Python int, not %s", who, what,
+                         stage_kind(o));
+        return false;
+    }
     int overflow;
     *out = PyLong_AsLongLongAndOverflow(index, &overflow);
     Py_DECREF(index);
@@ -20,10 +25,16 @@ bool shape_int(const char *who, const char *what, PyObject *o, int64_t *out)
     return *out != -1 || !PyErr_Occurred();
 }
 
-/* An int, or a list or tuple of ints, at most QB_MAX_RANK of them. Returns their number, -1 with
-   an exception. */
+/* An int, or a list, tuple or NumPy array of ints, at most QB_MAX_RANK of them. Returns their
+   number, -1 with an exception. */
 static int ints(const char *who, const char *what, PyObject *o, int64_t *out)
 {
+    if (ops_foreign(o) && !view_check(o) && PyObject_HasAttrString(o, "tolist")) {
+        PyObject *plain = PyObject_CallMethod(o, "tolist", NULL);
+        const int n = !plain ? -1 : ops_foreign(plain) ? -2 : ints(who, what, plain, out);
+        Py_XDECREF(plain);
+        if (n > -2) return n;
+    }
     if (!PyList_Check(o) && !PyTuple_Check(o) && !PyRange_Check(o))
         return shape_int(who, what, o, out) ? 1 : -1;
     PyObject *list = PySequence_Fast(o, "not a sequence");

@@ -3,7 +3,7 @@
 import string
 
 from . import _core
-from ._arguments import axes_of, axis_of, integer, product
+from ._arguments import axes_of, axis_of, integer, plain, product
 from ._shape import diagonal
 
 _asarray, _matmul, _reshape, _transpose = _core.asarray, _core.matmul, _core.reshape, _core.transpose
@@ -51,6 +51,7 @@ def tensordot(a, b, axes=2):
     Tensor(5., dtype=float64)
     """
     a, b = _asarray(a), _asarray(b)
+    axes = plain(axes)
     if isinstance(axes, (list, tuple)):
         if len(axes) != 2:
             raise ValueError(f"tensordot: axes {axes} is neither an int nor a pair")
@@ -192,6 +193,7 @@ def _spell(*parts):
 
 
 def _axes(axes):
+    axes = plain(axes)
     if isinstance(axes, (list, tuple, range)):
         return axes
     raise TypeError(f"einsum: an equation, or arrays each with a list of its axes; here is a {type(axes).__name__} for such a list")

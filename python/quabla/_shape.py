@@ -5,7 +5,7 @@ compiled program most of them cost nothing.
 """
 
 from . import _core
-from ._arguments import axes_of, axis_of, integer, integers, product
+from ._arguments import axes_of, axis_of, integer, integers, plain, product
 
 _asarray, _concat, _full, _gather, _reshape, _slice, _transpose = (
     _core.asarray,
@@ -124,7 +124,7 @@ def split(x, indices_or_sections, axis=0):
     x = _asarray(x)
     axis = axis_of("split", axis, x.ndim)
     n = x.shape[axis]
-    if isinstance(indices_or_sections, (list, tuple, range)):
+    if isinstance(plain(indices_or_sections), (list, tuple, range)):
         cuts = [slice(None, i).indices(n)[1] for i in integers("split", "a position", indices_or_sections)]
         cuts = [0, *cuts, n]
     else:
@@ -249,6 +249,7 @@ def _pairs(what, given, ndim, read):
         for axis, pair in given.items():
             pairs[axis_of("pad", axis, ndim)] = _pairs(what, pair, 1, read)[0]
         return pairs
+    given = plain(given)
     if not isinstance(given, (list, tuple)):
         return [(read(given),) * 2] * ndim
     if all(not isinstance(g, (list, tuple)) for g in given):

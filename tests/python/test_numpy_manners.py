@@ -141,6 +141,47 @@ def test_numbers_fill_in_their_own_dtype():
         assert str(qb.full((2,), value).dtype) == str(qb.array(value).dtype) == str(qb.array([value]).dtype) == dtype
 
 
+def test_ints_may_be_those_of_numpy_and_stand_in_its_arrays():
+    x = qb.array(data((2, 3, 4)))
+    a = np.asarray(x)
+    i = np.int64
+    for got, want in [
+        (qb.reshape(x, np.array([4, 6])), a.reshape(4, 6)), (x.reshape(i(6), i(-1)), a.reshape(6, 4)), (qb.transpose(x, np.array([2, 0, 1])), a.transpose(2, 0, 1)),
+        (qb.sum(x, axis=np.array([0, 2])), a.sum((0, 2))), (x.max(i(1)), a.max(1)), (qb.split(x, np.array([1, 3]), 2)[1], a[:, :, 1:3]), (qb.split(x, i(2), i(0))[0], a[:1]),
+        (qb.repeat(x, np.array([1, 2]), 0), np.repeat(a, [1, 2], 0)), (qb.tile(x, np.array([2, 1, 1])), np.tile(a, (2, 1, 1))), (qb.roll(x, i(1), i(0)), np.roll(a, 1, 0)),
+        (qb.roll(x, np.array([1, 2]), np.array([0, 2])), np.roll(a, (1, 2), (0, 2))), (qb.flip(x, np.array([0, 1])), np.flip(a, (0, 1))), (x.gather(np.array([1, 0]), i(1)), a.take([1, 0], 1)),
+        (qb.pad(x, np.array([[1, 0], [0, 1], [2, 2]])), np.pad(a, [(1, 0), (0, 1), (2, 2)])), (qb.zeros(np.array([2, 3])), np.zeros((2, 3))), (qb.eye(i(2)), np.eye(2)),
+        (qb.linspace(0, 1, i(3)), np.linspace(0, 1, 3)), (qb.moveaxis(x, np.array([0, 1]), np.array([1, 2])), np.moveaxis(a, (0, 1), (1, 2))), (qb.broadcast_to(x, np.array([5, 2, 3, 4])), np.broadcast_to(a, (5, 2, 3, 4))),
+        (qb.tensordot(x, x, np.array([[0, 1], [0, 1]])), np.tensordot(a, a, ([0, 1], [0, 1]))), (qb.einsum(x, np.array([0, 1, 2]), np.array([2, 0])), np.einsum("abc->ca", a)),
+    ]:  # fmt: skip
+        np.testing.assert_allclose(np.asarray(got), want, rtol=1e-14)
+    for wrong in (
+        np.array([0.5]),
+        np.array(["a"]),
+        np.array([True]),
+        qb.array([1.0]),
+        np.array([[[1]]]),
+    ):
+        for f in (lambda n: qb.reshape(x, n), lambda n: qb.sum(x, axis=n), lambda n: qb.roll(x, n), lambda n: qb.repeat(x, n), lambda n: qb.zeros(n)):  # fmt: skip
+            with pytest.raises((TypeError, ValueError)):
+                f(wrong)
+
+
+def test_a_wrong_number_is_named():
+    x = qb.array(data((2, 3)))
+    for f, message in [
+        (lambda: qb.linspace(0, 1, 3.0), "linspace: num is a Python int, not a float"), (lambda: qb.eye(2.0), "eye: n is a Python int, not a float"),
+        (lambda: qb.eye(2, "a"), "eye: m is a Python int, not a str"), (lambda: qb.linspace(0, 1, (3,)), "linspace: num is a Python int, not a tuple"),
+        (lambda: qb.var(x, ddof="a"), "var: ddof is a number, not a str"), (lambda: qb.softmax(x, axis=np.array([0, 1])), "softmax: axis is a Python int, not a ndarray"),
+    ]:  # fmt: skip
+        with pytest.raises(TypeError, match=message):
+            f()
+    with pytest.raises(ValueError, match=r"softmax: 1 axis for shape \[\]"):
+        qb.softmax(3.0)
+    assert qb.var(qb.array([1.0, 2.0]), ddof=5).item() == qb.std(qb.array([1.0, 2.0]), ddof=2).item() == math.inf
+    assert math.isnan(qb.var(qb.array([2.0, 2.0]), ddof=3).item())
+
+
 # ---- dtypes: which operands mix, and what comes out ----
 
 KINDS = {
