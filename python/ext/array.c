@@ -70,13 +70,30 @@ PyObject *array_matmul(PyObject *l, PyObject *r)
 PyObject *array_mod(PyObject *l, PyObject *r) { return binary(core.op.mod, l, r); }
 PyObject *array_floordiv(PyObject *l, PyObject *r) { return binary(core.op.floor_divide, l, r); }
 
+PyObject *array_divmod(PyObject *l, PyObject *r)
+{
+    PyObject *q = array_floordiv(l, r);
+    if (!q || q == Py_NotImplemented) return q;
+    PyObject *rest = array_mod(l, r), *out = rest ? PyTuple_Pack(2, q, rest) : NULL;
+    Py_DECREF(q);
+    Py_XDECREF(rest);
+    return out;
+}
+
+/* a < x is x > a to Python when a gives way, so which side a foreign array stood on is not known. */
+static PyObject *compare(int op, PyObject *l, PyObject *r)
+{
+    if (tracer_check(l) && clash(r, l)) return NULL;
+    return binary(op, l, r);
+}
+
 PyObject *array_compare(PyObject *l, PyObject *r, int how)
 {
     switch (how) {
-    case Py_LT: return binary(core.op.less, l, r);
-    case Py_LE: return binary(core.op.less_equal, l, r);
-    case Py_GT: return binary(core.op.greater, l, r);
-    case Py_GE: return binary(core.op.greater_equal, l, r);
+    case Py_LT: return compare(core.op.less, l, r);
+    case Py_LE: return compare(core.op.less_equal, l, r);
+    case Py_GT: return compare(core.op.greater, l, r);
+    case Py_GE: return compare(core.op.greater_equal, l, r);
     default: return PyBool_FromLong((l == r) == (how == Py_EQ));
     }
 }
@@ -93,6 +110,17 @@ PyObject *array_iter(PyObject *x)
     if (array_type(x)->rank) return PySeqIter_New(x);
     PyErr_SetString(PyExc_TypeError, "a scalar array has nothing to iterate over");
     return NULL;
+}
+
+/* v in x: is an element equal? Equality of arrays is identity, which would never find one. */
+int array_contains(PyObject *x, PyObject *v)
+{
+    PyObject *same = ops_binary(core.op.equal, x, v);
+    PyObject *any = same ? ops_apply(core.op.any, &(qb_attr){.n = -1}, &same, 1) : NULL;
+    const int found = any ? PyObject_IsTrue(any) : -1;
+    Py_XDECREF(same);
+    Py_XDECREF(any);
+    return found;
 }
 
 /* ---- properties ---- */

@@ -72,7 +72,11 @@ static PyObject *moment(PyObject *op, PyObject *const *args, Py_ssize_t n, PyObj
         return NULL;
     const int keep = truth(a[2], 0);
     attr.keepdims = keep;
-    if (a[3] && (attr.f = PyFloat_AsDouble(a[3])) == -1 && PyErr_Occurred()) return NULL;
+    if (a[3] && (attr.f = PyFloat_AsDouble(a[3])) == -1 && PyErr_Occurred()) {
+        if (PyErr_ExceptionMatches(PyExc_TypeError) && !tracer_check(a[3]))
+            PyErr_Format(PyExc_TypeError, "%s: ddof is a number, not %s", who, stage_kind(a[3]));
+        return NULL;
+    }
     return keep < 0 ? NULL : ops_apply(ops_number(op), &attr, a, 1);
 }
 

@@ -177,10 +177,12 @@ static PyObject *eye(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n
     PyObject *a[3];
     if (!module_args("eye", eye_names, 1, 3, args, n, kwnames, a)) return NULL;
     const int dtype = float64_or(a[2]);
-    PyObject *shape =
-        dtype < 0 ? NULL : PyTuple_Pack(2, a[0], a[1] && a[1] != Py_None ? a[1] : a[0]);
+    int64_t rows, columns;
+    PyObject *out = NULL, *shape = NULL;
     qb_type t;
-    PyObject *out = NULL;
+    if (dtype >= 0 && shape_int("eye", "n", a[0], &rows) &&
+        shape_int("eye", "m", a[1] && a[1] != Py_None ? a[1] : a[0], &columns))
+        shape = Py_BuildValue("(LL)", (long long)rows, (long long)columns);
     if (shape && shape_parse("eye", shape, &t)) {
         t.dtype = (uint8_t)dtype;
         out = filled(&t, 0);
@@ -236,13 +238,11 @@ static PyObject *linspace(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssiz
     if (!module_args("linspace", linspace_names, 3, 4, args, n, kwnames, a)) return NULL;
     const int dtype = float64_or(a[3]);
     qb_type t;
+    int64_t num;
     if (dtype < 0 || !number("linspace", "start", a[0], &start) ||
-        !number("linspace", "stop", a[1], &stop) || !shape_parse("linspace", a[2], &t))
+        !number("linspace", "stop", a[1], &stop) || !shape_int("linspace", "num", a[2], &num) ||
+        !shape_parse("linspace", a[2], &t))
         return NULL;
-    if (t.rank != 1) {
-        PyErr_SetString(PyExc_TypeError, "linspace: num is an int");
-        return NULL;
-    }
     const int64_t last = t.dims[0] - 1;
     const double gap = stop - start, step = gap / (double)(last ? last : 1);
     PyObject *out = vector(t.dims[0], dtype);
@@ -294,10 +294,6 @@ static PyObject *random_normal(PyObject *Py_UNUSED(m), PyObject *args)
     return random_array(args, "KOOdd:random_normal", qb_random_normal);
 }
 
-#define SHAPE                                                                                 \
-    "\nshape: an int or ints of at least 1; () is a scalar. dtype: quabla.float32, float64, " \
-    "bool_, their names, or NumPy's.\n"
-#define EXAMPLE(call, result) "\n>>> qb." call "\n" result "\n"
 static PyObject *random_truncated(PyObject *Py_UNUSED(m), PyObject *args)
 {
     return random_array(args, "KOOdd:random_truncated", qb_random_truncated);
@@ -367,55 +363,76 @@ static PyObject *random_rows(PyObject *Py_UNUSED(m), PyObject *args)
     return (PyObject *)out;
 }
 
+/* Sentences that many docs share. */
+#define SHAPE                                                                                  \
+    "\nshape: an int or ints of at least 1; () is a scalar. dtype: quabla.float32, float64, "  \
+    "bool_, their names, or NumPy's.\nRaises ValueError for lengths below 1, MemoryError for " \
+    "more elements than any memory holds, TypeError for other shapes and dtypes.\n"
+#define LIKE                                                                                      \
+    "\nx: array, number or list of any shape and dtype. Raises TypeError for another dtype than " \
+    "float32, float64 and bool_.\n"
+#define EXAMPLE(call, result) "\n>>> qb." call "\n" result "\n"
 #define FAST(f) (PyCFunction)(void (*)(void)) f, METH_FASTCALL | METH_KEYWORDS
 static PyMethodDef functions[] = {
     {"array", FAST(array),
      "array(obj, dtype=None)\n--\n\nA new Tensor from a number, nested lists, a NumPy array or a "
      "Tensor.\n\n"
-     "dtype: None: numbers and lists give float64, lists of bools alone bool_, arrays keep "
+     "obj: its nesting or its axes are the shape; it is copied. dtype: None: numbers and lists "
+     "give float64, lists of bools alone bool_, arrays keep "
      "float32, float64 and bool, integers become\n"
      "float64. Raises ValueError for ragged or empty lists, TypeError for other objects and dtypes "
      "(float16, complex).\n" EXAMPLE("array([[1, 2], [3, 4]])",
                                      "Tensor([[1., 2.],\n        [3., 4.]], dtype=float64)")},
     {"asarray", FAST(asarray),
      "asarray(obj, dtype=None)\n--\n\nobj as a Tensor, by the rules of array; obj itself when "
-     "nothing changes.\n" EXAMPLE("asarray([True, False])", "Tensor([ True, False], dtype=bool)")},
+     "nothing changes.\n\nobj, dtype: as for array; a Tensor or a traced array of the dtype "
+     "float32, float64 or bool that is asked for "
+     "is returned as it is, in its shape.\nRaises as array does: ValueError for ragged or empty "
+     "lists, TypeError for what is no array.\n" EXAMPLE("asarray([True, False])",
+                                                        "Tensor([ True, False], dtype=bool)")},
     {"zeros", FAST(zeros),
-     "zeros(shape, dtype=float64)\n--\n\nAn array of zeros.\n" SHAPE EXAMPLE(
-         "zeros((2,), dtype=qb.float32)", "Tensor([0., 0.], dtype=float32)")},
+     "zeros(shape, dtype=None)\n--\n\nAn array of zeros, float64 unless another dtype is "
+     "given.\n" SHAPE EXAMPLE("zeros((2,), dtype=qb.float32)", "Tensor([0., 0.], dtype=float32)")},
     {"ones", FAST(ones),
-     "ones(shape, dtype=float64)\n--\n\nAn array of ones.\n" SHAPE EXAMPLE(
-         "ones(2)", "Tensor([1., 1.], dtype=float64)")},
+     "ones(shape, dtype=None)\n--\n\nAn array of ones, float64 unless another dtype is "
+     "given.\n" SHAPE EXAMPLE("ones(2)", "Tensor([1., 1.], dtype=float64)")},
     {"full", FAST(full),
      "full(shape, fill_value, dtype=None)\n--\n\nfill_value, a number or an array, broadcast to a "
      "shape.\n" SHAPE
-     "dtype: None is that of fill_value.\n" EXAMPLE("full((2,), 7)",
-                                                    "Tensor([7., 7.], dtype=float64)")},
+     "dtype: None is that of fill_value. ValueError when fill_value does not broadcast.\n" EXAMPLE(
+         "full((2,), 7)", "Tensor([7., 7.], dtype=float64)")},
     {"zeros_like", FAST(zeros_like),
      "zeros_like(x, dtype=None)\n--\n\nZeros in the shape of x, and in its dtype unless another is "
-     "given.\n" EXAMPLE("zeros_like([1, 2])", "Tensor([0., 0.], dtype=float64)")},
+     "given.\n" LIKE EXAMPLE("zeros_like([1, 2])", "Tensor([0., 0.], dtype=float64)")},
     {"ones_like", FAST(ones_like),
      "ones_like(x, dtype=None)\n--\n\nOnes in the shape of x, and in its dtype unless another is "
-     "given.\n" EXAMPLE("ones_like([1, 2])", "Tensor([1., 1.], dtype=float64)")},
+     "given.\n" LIKE EXAMPLE("ones_like([1, 2])", "Tensor([1., 1.], dtype=float64)")},
     {"full_like", FAST(full_like),
      "full_like(x, fill_value, dtype=None)\n--\n\nfill_value in the shape of x, and in its dtype "
-     "unless another is given.\n" EXAMPLE("full_like([1, 2], 7)",
-                                          "Tensor([7., 7.], dtype=float64)")},
+     "unless another is given.\n" LIKE
+     "fill_value: a number or an array that broadcasts to x; ValueError when it does "
+     "not.\n" EXAMPLE("full_like([1, 2], 7)", "Tensor([7., 7.], dtype=float64)")},
     {"eye", FAST(eye),
-     "eye(n, m=None, dtype=float64)\n--\n\nOnes on the diagonal of an n by m matrix, zeros "
-     "elsewhere; m is n by default.\n" EXAMPLE(
-         "eye(2)", "Tensor([[1., 0.],\n        [0., 1.]], dtype=float64)")},
+     "eye(n, m=None, dtype=None)\n--\n\nOnes on the diagonal of an n by m matrix, zeros "
+     "elsewhere; m is n by default.\n\nn, m: ints of at least 1, the lengths of the axes. dtype: "
+     "float64 unless another is given. "
+     "Raises ValueError for lengths below 1, TypeError\nfor others, MemoryError for more elements "
+     "than any memory holds.\n" EXAMPLE("eye(2)",
+                                        "Tensor([[1., 0.],\n        [0., 1.]], dtype=float64)")},
     {"arange", FAST(arange),
-     "arange(start, stop=None, step=1.0, dtype=float64)\n--\n\nstart, start + step, ... below "
+     "arange(start, stop=None, step=1.0, dtype=None)\n--\n\nstart, start + step, ... below "
      "stop; arange(stop) starts at 0.\n\n"
-     "ceil((stop - start) / step) elements, as NumPy counts. Raises ValueError when there are "
+     "A vector of ceil((stop - start) / step) elements, as NumPy counts, float64 unless another "
+     "dtype is given. Raises ValueError when there are "
      "none, for step 0 and for numbers that\n"
      "are not finite.\n" EXAMPLE("arange(0, 1, 0.25)",
                                  "Tensor([0.  , 0.25, 0.5 , 0.75], dtype=float64)")},
     {"linspace", FAST(linspace),
-     "linspace(start, stop, num, dtype=float64)\n--\n\nnum >= 1 equally spaced values from start "
-     "to stop, both included.\n" EXAMPLE("linspace(0, 1, 5)",
-                                         "Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float64)")},
+     "linspace(start, stop, num, dtype=None)\n--\n\nnum >= 1 equally spaced values from start "
+     "to stop, both included.\n\nstart, stop: numbers. A vector of num elements, float64 "
+     "unless another dtype is given; the last is exactly stop.\n"
+     "Raises ValueError for num below 1, TypeError for what is no number.\n" EXAMPLE("linspace(0, 1, 5)",
+                         "Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float64)")},
     {"random_bits", random_bits, METH_VARARGS,
      "random_bits(key, i)\n--\n\nOutput i of the stream with state key."},
     {"random_uniform", random_uniform, METH_VARARGS,
@@ -433,5 +450,6 @@ static PyMethodDef functions[] = {
 #undef FAST
 #undef EXAMPLE
 #undef SHAPE
+#undef LIKE
 
 bool create_init(PyObject *m) { return !PyModule_AddFunctions(m, functions); }

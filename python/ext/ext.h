@@ -23,7 +23,7 @@ _Static_assert(sizeof(Py_ssize_t) == sizeof(int64_t),
     X(add) X(sub) X(mul) X(div) X(pow) X(powi) X(neg) X(abs) X(floor) X(round) X(less) X(less_equal) \
     X(greater) X(greater_equal) X(logical_and) X(logical_or) X(logical_not) X(matmul) X(where) X(cast) \
     X(stop_gradient) X(broadcast) X(reshape) X(transpose) X(slice) X(concat) X(sum) X(mean) X(max) X(min) \
-    X(maximum) X(minimum) X(mod) X(floor_divide)
+    X(maximum) X(minimum) X(mod) X(floor_divide) X(equal) X(any)
 /* clang-format on */
 
 typedef struct {
@@ -80,18 +80,20 @@ PyObject *array_shape_list(const qb_type *t);
 PyObject *array_add(PyObject *, PyObject *), *array_sub(PyObject *, PyObject *),
     *array_mul(PyObject *, PyObject *), *array_div(PyObject *, PyObject *),
     *array_mod(PyObject *, PyObject *), *array_floordiv(PyObject *, PyObject *),
+    *array_divmod(PyObject *, PyObject *),
     *array_pow(PyObject *, PyObject *, PyObject *), *array_matmul(PyObject *, PyObject *),
     *array_and(PyObject *, PyObject *), *array_or(PyObject *, PyObject *), *array_neg(PyObject *),
     *array_pos(PyObject *), *array_abs(PyObject *), *array_invert(PyObject *),
     *array_compare(PyObject *, PyObject *, int), *array_iter(PyObject *);
+int array_contains(PyObject *, PyObject *);
 Py_hash_t array_hash(PyObject *);
 /* clang-format off */
 #define ARITHMETIC_SLOTS \
     {Py_nb_add, array_add}, {Py_nb_subtract, array_sub}, {Py_nb_multiply, array_mul}, {Py_nb_true_divide, array_div}, \
-    {Py_nb_remainder, array_mod}, {Py_nb_floor_divide, array_floordiv}, {Py_nb_power, array_pow}, \
+    {Py_nb_remainder, array_mod}, {Py_nb_floor_divide, array_floordiv}, {Py_nb_divmod, array_divmod}, {Py_nb_power, array_pow}, \
     {Py_nb_matrix_multiply, array_matmul}, {Py_nb_and, array_and}, {Py_nb_or, array_or}, \
     {Py_nb_negative, array_neg}, {Py_nb_absolute, array_abs}, {Py_nb_invert, array_invert}, \
-    {Py_tp_richcompare, array_compare}, {Py_tp_hash, array_hash}
+    {Py_tp_richcompare, array_compare}, {Py_tp_hash, array_hash}, {Py_sq_contains, array_contains}
 #define ARRAY_SLOTS ARITHMETIC_SLOTS, \
     {Py_nb_positive, array_pos}, {Py_tp_iter, array_iter}, \
     {Py_mp_length, index_length}, {Py_mp_subscript, index_get}, {Py_sq_item, index_item}, {Py_sq_length, index_length}

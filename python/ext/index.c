@@ -24,10 +24,21 @@ Py_ssize_t index_length(PyObject *x)
 
 /* ---- reading the key ---- */
 
+static bool no_index(PyObject *o)
+{
+    PyErr_Format(PyExc_TypeError,
+                 "an index is made of ints, slices, None and one `...`, not %s; for masks use "
+                 "quabla.where, for lists of ints quabla.gather",
+                 stage_kind(o));
+    return false;
+}
+
 static bool cut_int(PyObject *o, int axis, int64_t n, Cut *c)
 {
     const Py_ssize_t i = PyNumber_AsSsize_t(o, PyExc_IndexError);
-    if (i == -1 && PyErr_Occurred()) return false;
+    if (i == -1 && PyErr_Occurred())
+        return PyErr_ExceptionMatches(PyExc_TypeError) &&
+               no_index(o); /* NumPy's arrays look like ints */
     if (i < -n || i >= n) {
         PyErr_Format(PyExc_IndexError, "index %zd is out of range for axis %d with length %lld", i,
                      axis, (long long)n);
@@ -64,13 +75,8 @@ static int consumed(PyObject *const *parts, Py_ssize_t n)
             dots++;
         else if (is_int(parts[i]) || PySlice_Check(parts[i]))
             axes++;
-        else if (parts[i] != Py_None) {
-            PyErr_Format(PyExc_TypeError,
-                         "an index is made of ints, slices, None and one `...`, not %s; for masks "
-                         "use quabla.where",
-                         stage_kind(parts[i]));
-            return -1;
-        }
+        else if (parts[i] != Py_None)
+            return no_index(parts[i]), -1;
     }
     if (dots <= 1) return axes;
     PyErr_SetString(PyExc_IndexError, "an index may hold one `...` only");

@@ -89,7 +89,7 @@ static PyGetSetDef shape_getset[] = {
 };
 static PyType_Slot shape_slots[] = {
     {Py_tp_doc,
-     "ShapeDtype(shape, dtype=float64)\n--\n\nStands for an array in jit(f).lower(...), anywhere "
+     "ShapeDtype(shape, dtype=None)\n--\n\nStands for an array in jit(f).lower(...), anywhere "
      "in "
      "its pytrees. Compares by shape and dtype.\n\n"
      ">>> qb.jit(qb.sum).lower(qb.ShapeDtype((2, 3), qb.float32)).program.output_shapes\n[[]]"},

@@ -179,17 +179,22 @@ PyObject *ops_binary(int op, PyObject *x, PyObject *y)
     return ops_apply(op, NULL, (PyObject *[]){x, y}, 2);
 }
 
-/* x ** 3 multiplies, exactly; any other exponent is pow. */
+/* x ** 3 multiplies, exactly; any other exponent is pow. A mask is a number beside one. */
 PyObject *ops_power(PyObject *x, PyObject *y)
 {
-    if (PyLong_Check(y) && !PyBool_Check(y) && array_check(x)) {
-        int overflow;
-        const long long exponent = PyLong_AsLongLongAndOverflow(y, &overflow);
-        if (exponent == -1 && PyErr_Occurred()) return NULL;
-        if (exponent >= 0 && !overflow)
-            return ops_apply(core.op.powi, &(qb_attr){.i = exponent}, &x, 1);
-    }
-    return ops_binary(core.op.pow, x, y);
+    if (!PyLong_Check(y) || PyBool_Check(y) || !usable(core.op.pow, x))
+        return PyErr_Occurred() ? NULL : ops_binary(core.op.pow, x, y);
+    int overflow;
+    const qb_attr attr = {.i = PyLong_AsLongLongAndOverflow(y, &overflow)};
+    if (attr.i == -1 && PyErr_Occurred()) return NULL;
+    if (attr.i < 0 || overflow || PyBool_Check(x)) return ops_binary(core.op.pow, x, y);
+    if (PyFloat_Check(x) || PyLong_Check(x)) return ops_apply(core.op.powi, &attr, &x, 1);
+    PyObject *array = ops_array(x), *out = NULL;
+    if (array)
+        out = array_type(array)->dtype == QB_BOOL ? ops_binary(core.op.pow, array, y)
+                                                  : ops_apply(core.op.powi, &attr, &array, 1);
+    Py_XDECREF(array);
+    return out;
 }
 
 /* ---- functions and methods ---- */
@@ -322,19 +327,28 @@ static const struct {
 } examples[] = {
 #define EXAMPLE(name, call, result) {#name, call, result},
 #include "examples.h"
-#undef EXAMPLE
 };
 
-/* doc and the function's example; for the life of the process. NULL when out of memory. */
+static const struct {
+    const char *name, *text;
+} points[] = {
+#define POINTS(name, text) {#name, "Special points: " text ".\n"},
+#include "examples.h"
+};
+
+/* doc, special points and the function's example; for the life of the process. NULL when out of memory. */
 static char *documented(const OpRow *row)
 {
-    const char *call = "", *result = "";
+    const char *call = "", *result = "", *special = "";
+    for (size_t i = 0; i < sizeof points / sizeof *points; i++)
+        if (!strcmp(points[i].name, row->name)) special = points[i].text;
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
         if (!strcmp(examples[i].name, row->name))
             call = examples[i].call, result = examples[i].result;
-    const size_t size = strlen(row->doc) + strlen(call) + strlen(result) + 16;
+    const size_t size = strlen(row->doc) + strlen(special) + strlen(call) + strlen(result) + 16;
     char *doc = PyMem_Malloc(size);
-    if (doc) snprintf(doc, size, *call ? "%s\n>>> %s\n%s\n" : "%s", row->doc, call, result);
+    if (doc)
+        snprintf(doc, size, *call ? "%s%s\n>>> %s\n%s\n" : "%s%s", row->doc, special, call, result);
     return doc;
 }
 
@@ -383,6 +397,20 @@ static PyObject *call_binary(PyObject *op, PyObject *const *args, Py_ssize_t n, 
     return number == core.op.pow ? ops_power(args[0], args[1]) : ops_apply(number, NULL, args, 2);
 }
 
+/* A method's operand has a name of its own: x.add(rhs=y). */
+static const char *operand_name(const char *op)
+{
+    return !strcmp(op, "atan2") ? "x" : !strcmp(op, "fmod") ? "y" : "rhs";
+}
+
+static PyObject *method_binary(PyObject *op, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    if (n == 2 && !kwnames) return call_binary(op, args, n, kwnames);
+    const char *who = qb_op_at(ops_number(op)).name, *names[] = {"self", operand_name(who)};
+    PyObject *x[2];
+    return module_args(who, names, 2, 2, args, n, kwnames, x) ? call_binary(op, x, 2, NULL) : NULL;
+}
+
 /* What the parameters may be, and what comes out. */
 static int row_doc(char *out, size_t size, const qb_op_info *info, const char *name,
                    const char *params)
@@ -422,8 +450,13 @@ static bool add_row(PyObject *m, int op, const char *name)
     const char *params = info.arity == 1 ? test ? "value" : "x" : test ? "lhs, rhs" : "x1, x2";
     char doc[1200];
     row_doc(doc, sizeof doc, &info, name, params);
-    return ops_add(m, &(OpRow){name, doc, info.arity == 1 ? call_unary : call_binary, op,
-                               AS_FUNCTION | AS_METHOD});
+    if (info.arity == 1)
+        return ops_add(m, &(OpRow){name, doc, call_unary, op, AS_FUNCTION | AS_METHOD});
+    if (!ops_add(m, &(OpRow){name, doc, call_binary, op, AS_FUNCTION})) return false;
+    char both[16];
+    snprintf(both, sizeof both, "self, %s", operand_name(name));
+    row_doc(doc, sizeof doc, &info, name, both);
+    return ops_add(m, &(OpRow){name, doc, method_binary, op, AS_METHOD});
 }
 
 bool ops_init(PyObject *m)

@@ -12,7 +12,12 @@ bool shape_int(const char *who, const char *what, PyObject *o, int64_t *out)
         return false;
     }
     PyObject *index = PyNumber_Index(o);
-    if (!index) return false;
+    if (!index) { /* NumPy's arrays look like ints */
+        if (PyErr_ExceptionMatches(PyExc_TypeError))
+            PyErr_Format(PyExc_TypeError, "%s: %s is a Python int, not %s", who, what,
+                         stage_kind(o));
+        return false;
+    }
     int overflow;
     *out = PyLong_AsLongLongAndOverflow(index, &overflow);
     Py_DECREF(index);
@@ -20,10 +25,16 @@ bool shape_int(const char *who, const char *what, PyObject *o, int64_t *out)
     return *out != -1 || !PyErr_Occurred();
 }
 
-/* An int, or a list or tuple of ints, at most QB_MAX_RANK of them. Returns their number, -1 with
-   an exception. */
+/* An int, or a list, tuple or NumPy array of ints, at most QB_MAX_RANK of them. Returns their
+   number, -1 with an exception. */
 static int ints(const char *who, const char *what, PyObject *o, int64_t *out)
 {
+    if (ops_foreign(o) && !view_check(o) && PyObject_HasAttrString(o, "tolist")) {
+        PyObject *plain = PyObject_CallMethod(o, "tolist", NULL);
+        const int n = !plain ? -1 : ops_foreign(plain) ? -2 : ints(who, what, plain, out);
+        Py_XDECREF(plain);
+        if (n > -2) return n;
+    }
     if (!PyList_Check(o) && !PyTuple_Check(o) && !PyRange_Check(o))
         return shape_int(who, what, o, out) ? 1 : -1;
     PyObject *list = PySequence_Fast(o, "not a sequence");
@@ -120,6 +131,17 @@ static PyObject *matmul(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize
 {
     PyObject *a[2];
     return module_args("matmul", matmul_names, 2, 2, args, n, kwnames, a)
+               ? ops_apply(core.op.matmul, NULL, a, 2)
+               : NULL;
+}
+
+static const char *const sides_names[] = {"self", "rhs"};
+
+static PyObject *matmul_method(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n,
+                               PyObject *kwnames)
+{
+    PyObject *a[2];
+    return module_args("matmul", sides_names, 2, 2, args, n, kwnames, a)
                ? ops_apply(core.op.matmul, NULL, a, 2)
                : NULL;
 }
@@ -380,12 +402,10 @@ static PyObject *stack(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_
 }
 
 /* x.gt(y): the comparison as 0 and 1 of x's dtype. */
-static const char *const gt_names[] = {"self", "rhs"};
-
 static PyObject *gt(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     PyObject *a[2];
-    if (!module_args("gt", gt_names, 2, 2, args, n, kwnames, a)) return NULL;
+    if (!module_args("gt", sides_names, 2, 2, args, n, kwnames, a)) return NULL;
     const int dtype = array_type(a[0])->dtype;
     PyObject *mask = ops_binary(core.op.greater, a[0], a[1]);
     PyObject *out = mask ? shape_astype(mask, dtype == QB_BOOL ? QB_F64 : dtype) : NULL;
@@ -454,11 +474,12 @@ bool shape_init(PyObject *m)
          "and sums are float64 inside, rounded once.\n"
          "Raises ValueError for scalars, inner lengths or batch axes that do not fit, dtypes that "
          "differ.\n",
-         matmul, 0, BOTH},
+         matmul, 0, AS_FUNCTION},
+        {"matmul", "matmul(self, rhs)\n--\n\nquabla.matmul with this array on the left.\n", matmul_method, 0, AS_METHOD},
         {"where",
          "where(mask, on_true, on_false)\n--\n\nElements of on_true where mask is true, of "
-         "on_false elsewhere.\n\nmask: bool, or floating tested != 0. All three broadcast; the "
-         "branches have one dtype, numbers adopt it.\n"
+         "on_false elsewhere.\n\nmask: bool, or floating tested != 0. All three broadcast to one shape; the "
+         "branches have one dtype, numbers adopt it.\nRaises ValueError for shapes that do not broadcast and for float32 beside float64.\n"
          "No derivative goes through mask or the element that is not taken: NaN or inf there never "
          "leaks.\n",
          where, 0, AS_FUNCTION},
@@ -467,7 +488,7 @@ bool shape_init(PyObject *m)
          where, 0, AS_METHOD},
         {"stop_gradient",
          "stop_gradient(x)\n--\n\nx itself, with zero derivative in every mode.\n\nx: array of any "
-         "dtype and shape.\n",
+         "dtype and shape; TypeError for what is no array.\n",
          stop_gradient, 0, BOTH},
         {"powi",
          "powi(x, exponent)\n--\n\nx to a constant int power >= 0, by multiplications; x ** 3 is "
@@ -475,7 +496,7 @@ bool shape_init(PyObject *m)
          powi, 0, BOTH},
         {"astype",
          "astype(x, dtype)\n--\n\nThe array in another dtype; to bool, nonzero and NaN are "
-         "True.\n\nx: array, number or list. dtype: quabla.float32, float64 or bool_, their names, "
+         "True.\n\nx: array, number or list of any shape. dtype: quabla.float32, float64 or bool_, their names, "
          "or NumPy's; else TypeError. The derivative is cast\n"
          "back between floating dtypes, and 0 to and from bool.\n",
          astype, 0, BOTH},
@@ -485,7 +506,11 @@ bool shape_init(PyObject *m)
          "array of any dtype. shape: an int or ints, one of which may be -1; x.reshape(2, 3) works "
          "too.\n"
          "Raises ValueError when the elements do not fill it.\n",
-         reshape, 0, BOTH},
+         reshape, 0, AS_FUNCTION},
+        {"reshape",
+         "reshape(self, *shape)\n--\n\nThe same elements in row-major order in another shape: ints, or a list of them, one of "
+         "which may be -1.\n\nRaises ValueError when the elements do not fill it.\n",
+         reshape, 0, AS_METHOD},
         {"transpose",
          "transpose(x, axes=None)\n--\n\nAxes permuted: axis i of the result is axes[i] of x; "
          "reversed for None.\n\nx: array of any dtype. Raises ValueError when axes does not name "

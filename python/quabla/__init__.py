@@ -6,7 +6,7 @@ any order. `qb.optim` trains, `qb.random` draws keyed random numbers, `qb.tree` 
 
 import abc as _abc
 
-from . import _calculus, _core, _products, _shape, _statics, optim, random, tree
+from . import _calculus, _core, _numpy, _products, _shape, _statics, optim, random, tree
 from ._compiler import Compiler
 from ._control import cond, fori_loop, scan, switch, while_loop
 from ._core import (
@@ -66,6 +66,7 @@ for _module, _names in _COMPOSED.items():
         globals()[_name] = getattr(_module, _name)
         if _name not in _NO_METHODS:
             _core._add_method(_name, globals()[_name])
+_core._add_method("__array_function__", _numpy.array_function)
 for _name in _statics.__all__:
     _core._add_method(_name, staticmethod(getattr(_statics, _name)), False)
 del _module, _names, _name

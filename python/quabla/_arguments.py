@@ -15,8 +15,15 @@ def integer(who, what, value):
         raise TypeError(f"{who}: {what} is a Python int, not a {type(value).__name__}") from None
 
 
+def plain(value):
+    """value, with an array of another library as lists."""
+    ours = (_core.Tensor, _core.TensorView, _core.TraceTensor)
+    return value.tolist() if hasattr(value, "tolist") and not isinstance(value, ours) else value
+
+
 def integers(who, what, value):
     """value, an int or a sequence of ints, as a tuple of ints."""
+    value = plain(value)
     if isinstance(value, (list, tuple, range)):
         return tuple(integer(who, what, v) for v in value)
     return (integer(who, what, value),)

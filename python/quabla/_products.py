@@ -1,7 +1,9 @@
 """Products of arrays: all are the matrix product (or an elementwise one) of views, so each element is one sum in the fixed order."""
 
+import string
+
 from . import _core
-from ._arguments import axes_of, axis_of, integer, product
+from ._arguments import axes_of, axis_of, integer, plain, product
 from ._shape import diagonal
 
 _asarray, _matmul, _reshape, _transpose = _core.asarray, _core.matmul, _core.reshape, _core.transpose
@@ -29,6 +31,7 @@ def outer(a, b):
     """Products of every element of a with every element of b.
 
     a, b: floating arrays of any shape, read in row-major order. Returns shape [a.size, b.size].
+    Raises ValueError for bool and for float32 with float64.
 
     >>> qb.outer([1, 2], [3, 4])
     Tensor([[3., 4.],
@@ -48,6 +51,7 @@ def tensordot(a, b, axes=2):
     Tensor(5., dtype=float64)
     """
     a, b = _asarray(a), _asarray(b)
+    axes = plain(axes)
     if isinstance(axes, (list, tuple)):
         if len(axes) != 2:
             raise ValueError(f"tensordot: axes {axes} is neither an int nor a pair")
@@ -72,6 +76,7 @@ def kron(a, b):
     """Kronecker product: b scaled by each element of a, in blocks.
 
     a, b: floating arrays; the one with fewer axes gets leading ones.
+    Raises ValueError for bool and for float32 with float64.
 
     >>> qb.kron([1, 2], [1, 10])
     Tensor([ 1., 10.,  2., 20.], dtype=float64)
@@ -130,27 +135,32 @@ def _difference(x, y):
 # ---- einsum ----
 
 
-def einsum(equation, *operands):
+def einsum(equation, *arrays, operands=(), optimize=True):
     """Sums of products of arrays, by an equation in Einstein's notation, as NumPy's einsum.
 
     equation: a letter per axis of each operand, "ij,jk->ik". A letter missing on the right is summed over; without "->" those that
     occur once remain, in alphabetical order. A letter twice in one operand is its diagonal; "..." stands for further axes, which broadcast.
-    operands: floating arrays, one by one or in one list.
-    More than two operands are contracted pair by pair, the pair with the smallest result first.
+    arrays, operands: floating arrays, one by one or in one list.    optimize: NumPy's parameter, without effect: more than two
+    operands are always contracted pair by pair, the pair with the smallest result first.
+    NumPy's other form is einsum(a, [0, 1], b, [1, 2], [0, 2]): every array is followed by the list of its axes, ints from 0 to 51 or
+    one `...`, and what remains may stand at the end.
     Raises ValueError for an equation that does not fit the operands.
 
     >>> qb.einsum("ij,j->i", [[1, 2], [3, 4]], [1, 10])
     Tensor([21., 43.], dtype=float64)
     """
+    if arrays and not isinstance(equation, str):
+        equation, arrays = _spell(equation, *arrays)
     if not isinstance(equation, str):
         raise TypeError(f"einsum: the equation is a str, not a {type(equation).__name__}")
     terms, output = _read(equation)
-    listed = len(operands) == 1 and isinstance(operands[0], (list, tuple)) and len(operands[0]) == len(terms)
-    if listed and (len(terms) > 1 or hasattr(operands[0][0], "shape")):  # else the list is the one operand itself
-        operands = operands[0]
-    if len(operands) != len(terms):
-        raise ValueError(f"einsum: {equation!r} has {len(terms)} operands, {len(operands)} are given")
-    arrays = [_asarray(x) for x in operands]
+    arrays = (*arrays, *operands)
+    listed = len(arrays) == 1 and isinstance(arrays[0], (list, tuple)) and len(arrays[0]) == len(terms)
+    if listed and (len(terms) > 1 or hasattr(arrays[0][0], "shape")):  # else the list is the one operand itself
+        arrays = arrays[0]
+    if len(arrays) != len(terms):
+        raise ValueError(f"einsum: {equation!r} has {len(terms)} operands, {len(arrays)} are given")
+    arrays = [_asarray(x) for x in arrays]
     terms, output = _name_ellipses(equation, terms, output, arrays)
     sizes = _sizes(equation, terms, arrays)
     for letter in output:
@@ -168,6 +178,34 @@ def einsum(equation, *operands):
         parts = [*rest, _contract(parts[i], parts[j], set(output).union(*(t for t, _ in rest)))]
     term, x = parts[0]
     return _transpose(x, [term.index(c) for c in output])
+
+
+_LETTERS = string.ascii_uppercase + string.ascii_lowercase  # in the order in which what remains is sorted
+
+
+def _spell(*parts):
+    """The equation, as text, and the arrays of the form array, axes, array, axes, ..., and perhaps the axes that remain."""
+    terms = ["".join(map(_letter, _axes(axes))) for axes in parts[1::2]]
+    equation = ",".join(terms)
+    if len(parts) % 2:
+        equation += "->" + "".join(map(_letter, _axes(parts[-1])))
+    return equation, parts[: 2 * len(terms) : 2]
+
+
+def _axes(axes):
+    axes = plain(axes)
+    if isinstance(axes, (list, tuple, range)):
+        return axes
+    raise TypeError(f"einsum: an equation, or arrays each with a list of its axes; here is a {type(axes).__name__} for such a list")
+
+
+def _letter(axis):
+    if axis is Ellipsis:
+        return "..."
+    n = integer("einsum", "an axis", axis)
+    if not 0 <= n < len(_LETTERS):
+        raise ValueError(f"einsum: axis {n}; axes are ints from 0 to {len(_LETTERS) - 1}, or `...`")
+    return _LETTERS[n]
 
 
 def _read(equation):

@@ -5,7 +5,7 @@ compiled program most of them cost nothing.
 """
 
 from . import _core
-from ._arguments import axes_of, axis_of, integer, integers, product
+from ._arguments import axes_of, axis_of, integer, integers, plain, product
 
 _asarray, _concat, _full, _gather, _reshape, _slice, _transpose = (
     _core.asarray,
@@ -63,7 +63,7 @@ def swapaxes(a, axis1, axis2):
 def ravel(a):
     """All elements in row-major order, as an array of one axis.
 
-    a: array of any dtype.
+    a: array of any dtype and shape; TypeError for what is no array.
 
     >>> qb.ravel([[1, 2], [3, 4]])
     Tensor([1., 2., 3., 4.], dtype=float64)
@@ -124,7 +124,7 @@ def split(x, indices_or_sections, axis=0):
     x = _asarray(x)
     axis = axis_of("split", axis, x.ndim)
     n = x.shape[axis]
-    if isinstance(indices_or_sections, (list, tuple, range)):
+    if isinstance(plain(indices_or_sections), (list, tuple, range)):
         cuts = [slice(None, i).indices(n)[1] for i in integers("split", "a position", indices_or_sections)]
         cuts = [0, *cuts, n]
     else:
@@ -249,6 +249,7 @@ def _pairs(what, given, ndim, read):
         for axis, pair in given.items():
             pairs[axis_of("pad", axis, ndim)] = _pairs(what, pair, 1, read)[0]
         return pairs
+    given = plain(given)
     if not isinstance(given, (list, tuple)):
         return [(read(given),) * 2] * ndim
     if all(not isinstance(g, (list, tuple)) for g in given):
@@ -433,7 +434,7 @@ def triu(x, k=0):
 def meshgrid(*xs, indexing="xy"):
     """Coordinate arrays of a grid from the coordinates along its axes, as a list.
 
-    xs: arrays of one axis, or scalars.    indexing: "xy", the second coordinate counts along the first axis; "ij", in order.
+    xs: arrays of one axis, or scalars, of any dtype.    indexing: "xy", the second coordinate counts along the first axis; "ij", in order.
     Raises ValueError for more axes and another indexing.
 
     >>> X, Y = qb.meshgrid([1, 2, 3], [4, 5])

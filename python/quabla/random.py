@@ -9,6 +9,7 @@ import itertools
 import math
 
 from . import _core
+from ._arguments import integers
 
 __all__ = [
     "Key",
@@ -104,6 +105,8 @@ def split(key, num=2):
         raise TypeError(f"split: num is an int, not {type(num).__name__}")
     if num < 1:
         raise ValueError(f"split: num must be at least 1, not {num}")
+    if num > 1 << 32:
+        raise MemoryError(f"split: {num} keys are more than any memory holds")
     return tuple(Key(_core.random_bits(state, i)) for i in range(num))
 
 
@@ -244,9 +247,11 @@ def bernoulli(key, p=0.5, shape=()):
 
 
 def _fans(shape, who):
-    dims = list(shape) if hasattr(shape, "__iter__") else [shape]
+    dims = integers(who, "shape", shape)
     if len(dims) < 2:
-        raise ValueError(f"{who}: shape {dims} has fewer than two axes; the last two are inputs and outputs")
+        raise ValueError(f"{who}: shape {list(dims)} has fewer than two axes; the last two are inputs and outputs")
+    if min(dims) < 1:
+        raise ValueError(f"{who}: shape {list(dims)}: lengths are at least 1; arrays without elements are not supported")
     field = math.prod(dims[:-2])
     return dims[-2] * field, dims[-1] * field
 

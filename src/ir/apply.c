@@ -143,7 +143,9 @@ int apply_axes(Graph *g, int op, const Type *t, const Attr *a, int64_t *axes)
     bool seen[QB_MAX_RANK] = {0};
     int n = a->n < 0 ? t->rank : a->n;
     if (n > t->rank)
-        return fail(g, QB_ESHAPE, "%s: %d axes for shape %s", NAME(op), n, SHAPE(t)), -1;
+        return fail(g, QB_ESHAPE, "%s: %d %s for shape %s", NAME(op), n, n == 1 ? "axis" : "axes",
+                    SHAPE(t)),
+               -1;
     for (int i = 0; i < n; i++) {
         int axis = axis_of(g, op, t, a->n < 0 ? i : a->list[i]);
         if (axis < 0) return -1;

@@ -146,7 +146,7 @@ static uint32_t where_line(Out *o, const uint32_t *x, const Type *mask, const Ty
 static uint32_t lines(Out *o, const Node *n)
 {
     const Graph *g = o->src;
-    const Type *tz = &g->types[n->first], *tx = n->n ? &g->types[n->x[0]] : NULL;
+    const Type *tz = &g->types[n->first], *tx = n->n ? &g->types[n->x[0]] : tz;
     const Attr *a = n->attr;
     uint32_t x[3] = {0};
     for (uint32_t k = 0; k < n->n && k < 3; k++) x[k] = o->name[n->x[k]];

@@ -265,7 +265,7 @@ static uint32_t cumsum_line(Out *o, uint32_t x, const Attr *a, const Type *t)
 
 bool stablehlo_shape(Out *o, const Node *n, const uint32_t *x, uint32_t *z)
 {
-    const Type *types = o->src->types, *tz = &types[n->first], *tx = n->n ? &types[n->x[0]] : NULL;
+    const Type *types = o->src->types, *tz = &types[n->first], *tx = n->n ? &types[n->x[0]] : tz;
     const Attr *a = n->attr;
     switch ((Op)n->op) {
     case OP_broadcast: *z = broadcast_line(o, x[0], tx, tz); return true;

@@ -445,7 +445,7 @@ static Graph *batched_backward(Graph *g, const Node *n, const bool *mapped, int6
         if (m[k]) t = region_stack(&t, size);
         in[k] = body_input(&b, NONE, &t);
     }
-    if (om && vmap_run(b.body, bwd, in, m, size, z, om))
+    if (in && z && m && om && vmap_run(b.body, bwd, in, m, size, z, om))
         for (uint32_t k = 0, i = 0; k < n->n; k++) {
             if (!floating(value, value->inputs[k])) continue;
             Val v = om[i] ? z[i] : vmap_lift(z[i], size);

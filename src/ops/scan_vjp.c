@@ -211,7 +211,7 @@ static bool forward_all(Graph *g, Arena *a, Reverse *r, const Val *x, Val *z)
     if (length && !scan_pieces_ahead(g, a, r, length, &last, true, &o)) return false;
     if (!length && !scan_pieces_out(g, a, l, &o)) return false;
     r->prev = o.prev, r->next = o.next, r->y = o.y;
-    memcpy(z, length ? o.carry : main.carry, (size_t)l->carries * sizeof *z);
+    for (int k = 0; k < l->carries; k++) z[k] = length ? o.carry[k] : main.carry[k];
     for (int k = 0; k < l->ys; k++)
         z[l->carries + k] = r->block ? scan_blocks_join(r, main.y[k], o.y[k]) : o.y[k];
     return !graph_failed(g);

@@ -17,6 +17,8 @@ import library
 import page
 from ulp import REFERENCE, Error
 
+import build
+
 FLAGS = ["-Wno-unused-function", "-lm"]
 
 

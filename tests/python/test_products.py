@@ -142,9 +142,55 @@ def test_einsum_says_what_is_wrong(equation, operands, message):
         qb.einsum(equation, *operands)
 
 
-def test_einsum_takes_a_str():
-    with pytest.raises(TypeError, match="equation is a str"):
-        qb.einsum(3, [1.0])
+def test_einsum_takes_a_str_or_lists_of_axes():
+    x = qb.ones((2, 3))
+    for bad, message in [
+        ((3,), "equation is a str"),
+        ((None,), "equation is a str"),
+        ((x, [0.5, 1]), "an axis is a Python int"),
+        ((x, [True, 1]), "an axis is a Python int"),
+        ((x, 3), "a int for such a list"),
+        ((x, "ij"), "a str for such a list"),
+        ((x, [0, 1], None), "a NoneType for such a list"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            qb.einsum(*bad)
+    for bad, message in [
+        ((x, [0, 52]), "axis 52"),
+        ((x, [0, -1]), "axis -1"),
+        ((x, [0]), "does not fit shape"),
+        ((x, [0, 1], [2]), "on the right alone"),
+        ((x, [..., ...]), "twice in one term"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            qb.einsum(*bad)
+
+
+@settings(max_examples=200, deadline=None)
+@given(equations(), st.permutations(range(52)))
+def test_einsum_with_lists_of_axes_is_numpys(case, names):
+    """The other way to write an equation: arrays and their axes in turns."""
+    equation, arrays = case
+    left, arrow, right = equation.partition("->")
+
+    def axes(term):
+        return [... if c == "#" else names["ijkl".index(c)] for c in term.replace("...", "#")]
+
+    parts = [axes(term) for term in left.split(",")]
+    last = [axes(right)] if arrow else []
+
+    def woven(arrays):
+        return [p for pair in zip(arrays, parts) for p in pair] + last
+
+    compare(lambda *a: qb.einsum(*woven(a)), lambda *a: np.einsum(*woven(a)), *arrays, **close)
+
+
+def test_einsum_takes_numpys_optimize_and_a_list_of_operands():
+    x, y = data((2, 3), 1), data((3, 4), 2)
+    want = bits(qb.einsum("ij,jk", x, y))
+    assert bits(qb.einsum("ij,jk", x, y, optimize=False)) == want
+    assert bits(qb.einsum("ij,jk", [x, y])) == bits(qb.einsum("ij,jk", operands=(x, y))) == want
+    assert bits(qb.einsum(x, [0, 1], y, range(1, 3))) == want
 
 
 def test_products_are_differentiable_to_second_order():
