@@ -270,22 +270,26 @@ def _common(who, ys, a, b):
 
 
 def _region(who, body, init, steps, xs):
-    """One scan. The number of an iteration is one more carry, counted up from the first."""
+    """One scan. The number of an iteration is one more carry, counted up from the first. The body sees it in the dtype of the carry's
+    first floating array; while there is none, it adopts what it meets, as a number does."""
     leaves, structure, types = _flat(init, f"{who}: the carry")
     slices, slice_types, slice_structure = [], [], None
     if xs is not None:
         slices, slice_structure, whole = _flat(xs, f"{who}: xs")
         slice_types = [(dtype, shape[1:], False) for dtype, shape, _ in whole]
-    counter = [(_core.float64, (), False)] if xs is None else []
+    counter = [(_core.float64, (), True)] if xs is None else []
     seen = {}
 
     def trace(types):
-        index_dtype = next((t[0] for t in types if t[0] is not _core.bool_), _core.float64)
+        index_dtype = next((t[0] for t in types if t[0] is not _core.bool_ and not t[2]), None)
 
         def run(values):
             n, first = len(types), values[0] if counter else None
             carry = tree.unflatten(structure, values[len(counter) : len(counter) + n])
-            x = _core.astype(first, index_dtype) if counter else tree.unflatten(slice_structure, values[n:])
+            if not counter:
+                x = tree.unflatten(slice_structure, values[n:])
+            else:
+                x = _core.astype(first, index_dtype) if index_dtype else first
             result, y = body(carry, x)
             new, seen["types"] = _next(who, init, types, structure, result)
             row, seen["ys"], _ = _flat(y, f"{who}: the second result of the body")

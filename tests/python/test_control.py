@@ -218,6 +218,20 @@ def test_numbers_that_become_arrays_are_arrays_from_the_start(unroll):
             same_bits(a, b)
 
 
+def test_the_number_of_an_iteration_meets_float32_whatever_the_carry_starts_as():
+    x = qb.array([1.0, 2.0], dtype=qb.float32)
+    for f in (
+        lambda x: qb.scan(lambda c, i: (c * x[0] + i, c * 2.0), 1.0, length=4),
+        lambda x: qb.scan(lambda c, i: ((), x * i), (), length=3),
+        lambda x: qb.fori_loop(0, 3, lambda i, c: (c[0] + i * x[0], c[1] * i + 1.0), (1.0, x)),
+        lambda x: qb.fori_loop(1, 3, lambda i, c: ~c & (x[1] > i), x > 1),
+    ):
+        for a, b in zip(qb.tree.leaves(f(x)), qb.tree.leaves(qb.jit(f)(x)), strict=True):
+            assert b.dtype is not qb.float64
+            same_bits(a, b)
+    assert qb.jit(lambda x: qb.scan(lambda c, i: (c, i), x > 1, length=3)[1])(x).dtype is qb.float64
+
+
 def test_numbers_stay_numbers():
     """As what a branch gives: eager they are Python's, traced they take the dtype of what they meet."""
     x = qb.array([1.0, 2.0], dtype=qb.float32)
