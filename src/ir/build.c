@@ -62,9 +62,14 @@ Val gzeros(Val x) { return glike(x, 0); }
 
 /* ---- elementwise ---- */
 
+Val gplus(double c, Val x) { return gadd(glike(x, c), x); }
+
+Val gminus(double c, Val x) { return gsub(glike(x, c), x); }
+
+Val gtimes(double c, Val x) { return gmul(glike(x, c), x); }
+
 Val grecip(Val x) { return gdiv(glike(x, 1), x); }
 
-/* Operands that are built are built one after the other: C leaves the order of arguments open, and with it that of nodes. */
 Val gtrunc(Val x)
 {
     Val negative = gless(x, gzeros(x)), up = gceil(x);
@@ -91,6 +96,12 @@ Val gafter(Val x, Val y)
 {
     if (val_none(x) || val_none(y) || const_node(x) || const_node(y)) return x;
     return graph_emit(x.graph, OP_after, (Val[]){x, y}, 2, NULL);
+}
+
+Val ginstead(Val x, Val y)
+{
+    if (val_none(x) || val_none(y) || val_same(x, y)) return x;
+    return graph_emit(x.graph, OP_instead, (Val[]){x, y}, 2, NULL);
 }
 
 Val gstop_gradient(Val x) { return emit1(OP_stop_gradient, x, NULL); }

@@ -84,8 +84,8 @@ static bool jvp_notes(JvpNotes *w, Body *f, uint32_t m, uint32_t results)
     return !graph_failed(f->g);
 }
 
-static void jvp_branches(Body *f, JvpNotes *w, const Node *n, const Val *x, const Val *t, Val *z,
-                         Val *tz)
+static void jvp_branches(Body *f, JvpNotes *w, const Node *n, const Val *x, const Val *t,
+                         const bool *read, Val *z, Val *tz)
 {
     for (uint32_t k = 0; k + 1 < n->n; k++) {
         Type tt = body_strong(input_type(n, k));
@@ -93,7 +93,7 @@ static void jvp_branches(Body *f, JvpNotes *w, const Node *n, const Val *x, cons
         if (!val_none(t[k + 1])) body_input_all(f, 2, t[k + 1], &tt, w->t, (int)k);
     }
     for (int i = 0; i < 2; i++)
-        if (!jvp_run(f[i].body, n->sub[i], w->in[i], w->t[i], w->z[i], w->tz[i])) return;
+        if (!jvp_run_some(f[i].body, n->sub[i], w->in[i], w->t[i], read, w->z[i], w->tz[i])) return;
     for (uint32_t r = 0; r < n->results; r++) either(f, w->z, r);
     for (uint32_t r = 0; r < n->results; r++) w->has[r] = either(f, w->tz, r);
     if (!emit(f, x[0], w->out)) return;
@@ -102,16 +102,27 @@ static void jvp_branches(Body *f, JvpNotes *w, const Node *n, const Val *x, cons
         tz[r] = w->has[r] ? w->out[i++] : NONE;
 }
 
-static void cond_jvp(Graph *g, const Node *n, const Val *x, const Val *t, Val *z, Val *tz)
+static void cond_jvp(Graph *g, const Node *n, const Val *x, const Val *t, const bool *read, Val *z,
+                     Val *tz)
 {
     Body f[2];
     JvpNotes w;
     if (body_open_all(f, 2, g) && jvp_notes(&w, f, n->n, n->results))
-        jvp_branches(f, &w, n, x, t, z, tz);
+        jvp_branches(f, &w, n, x, t, read, z, tz);
     body_drop_all(f, 2);
 }
 
 /* ---- reverse mode ---- */
+
+static void cond_open(Graph *g, const Node *n, const Val *x, const bool *seeded, const bool *wanted,
+                      Val *z)
+{
+    Graph *yes = body_opened(g, n->sub[0], wanted + 1, seeded),
+          *no = body_opened(g, n->sub[1], wanted + 1, seeded);
+    if (yes && no) region_cond(g, x[0], yes, no, x + 1, (int)n->n - 1, z);
+    graph_release(yes);
+    graph_release(no);
+}
 
 typedef struct {
     Val *in[2], *ct[2], *known[2], *outs, *grads[2], *out;
@@ -233,4 +244,5 @@ static void cond_vmap(Graph *g, const Node *n, const Val *x, const bool *mapped,
 const Rules cond_rules = {.infer = cond_infer,
                           .jvp_both = cond_jvp,
                           .backward = cond_backward,
+                          .open = cond_open,
                           .vmap_some = cond_vmap};

@@ -1,14 +1,15 @@
 /* loop_jvp.c: forward mode of scan and while. One new loop runs on values and tangents together;
    the test of a while reads the values alone. A carry has a tangent when its first value has one,
-   or when the body makes it so. Which ones that are is found by writing the body until nothing is
-   added. */
-#include "ops/rules.h"
+   or when the body makes it so, and when somebody reads it. Which ones that are is found by writing
+   the body until nothing is added. */
+#include "ops/scan.h"
 
 typedef struct {
     const Node *n;
     const Graph *step, *test; /* test: of a while */
     ScanForm form;            /* of a while: its carries */
     int bodies;               /* the step is the last */
+    bool *read;               /* outputs of the step whose tangents are read */
     bool *has;                /* operands with a tangent */
     Val *in[2], *t[2];        /* of each body: its inputs, and those for tangents */
     Val *z, *tz, *out;        /* results of the step; of the new loop */
@@ -115,7 +116,7 @@ static bool attempt(Graph *g, Forward *w, const Val *x, const Val *t, Val *z, Va
         if (e > m) inputs(f, w, x, t, m, e);
         inputs(f, w, x, t, e, (int)w->n->n);
         int step = w->bodies - 1;
-        if (jvp_run(f[step].body, w->step, w->in[step], w->t[step], w->z, w->tz)) {
+        if (jvp_run_some(f[step].body, w->step, w->in[step], w->t[step], w->read, w->z, w->tz)) {
             more = spread(w);
             if (!more) write(f, w, z, tz);
         }
@@ -124,11 +125,15 @@ static bool attempt(Graph *g, Forward *w, const Val *x, const Val *t, Val *z, Va
     return more;
 }
 
-void loop_jvp(Graph *g, const Node *n, const Val *x, const Val *t, Val *z, Val *tz)
+void loop_jvp(Graph *g, const Node *n, const Val *x, const Val *t, const bool *read, Val *z,
+              Val *tz)
 {
+    Arena a = {0};
     Forward w = loop_of(n);
-    w.has = region_flags(g, n);
-    for (uint32_t k = 0; w.has && k < n->n; k++) w.has[k] = !val_none(t[k]);
-    while (w.has && attempt(g, &w, x, t, z, tz)) {}
-    mem_free(w.has);
+    w.has = scan_vjp_room(g, &a, n->n, sizeof *w.has);
+    w.read = w.has ? scan_vjp_read(g, &a, w.step, w.form.carries, read) : NULL;
+    for (int k = 0; w.read && k < (int)n->n; k++)
+        w.has[k] = !val_none(t[k]) && (k >= w.form.carries || w.read[k]);
+    while (w.read && attempt(g, &w, x, t, z, tz)) {}
+    arena_free(&a);
 }

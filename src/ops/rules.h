@@ -32,7 +32,7 @@ Val examples_select(Val mask, Val yes, Val no);        /* each example's own, of
 Val examples_enter(Val mask, Val x, bool taken);       /* x, cut off for derivatives where the mask is not `taken` */
 
 /* ---- loop_jvp.c: forward mode of scan and while ---- */
-void loop_jvp(Graph *g, const Node *n, const Val *x, const Val *t, Val *z, Val *tz);
+void loop_jvp(Graph *g, const Node *n, const Val *x, const Val *t, const bool *read, Val *z, Val *tz);
 
 /* ---- custom.c: functions with a rule of their own ---- */
 bool custom_emit(Graph *g, Op op, const char *name, const Val *x, int n, Graph *const *bodies, Val *z);
@@ -49,6 +49,7 @@ bool body_open(Body *f, Graph *g);
 void *body_alloc(Body *f, size_t n, size_t size);          /* zeroed; NULL: the failure is in g */
 Val body_input(Body *f, Val x, const Type *t);             /* the next input of the body, of type t, for operand x of g */
 bool body_close(Body *f);                                  /* freezes the body */
+Graph *body_opened(Graph *g, const Graph *body, const bool *wanted, const bool *seeded); /* by vjp_values; NULL: the failure is in g */
 void body_drop(Body *f);                                   /* the end, after body_open whatever came of it */
 Type body_strong(const Type *t);
 /* n bodies with the same operands: branches of a cond, test and step of a while. v[i][k] gets the input of body i. */
