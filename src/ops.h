@@ -98,6 +98,7 @@ STRUCT( matmul,        2,     "",                         "[..., m, k] x [..., k
 STRUCT( cond,          -1,    "",                         "cond(pred, operands...): the results of the first body where pred, else of the second; only that one runs" )
 STRUCT( scan,          -1,    "length reverse carries xs", "scan(carries..., xs..., captures...): the body `length` times; last carries, then its other results stacked" )
 STRUCT( after,         2,     "",                         "x, but not before y is there: a plan orders its steps by it" )
+STRUCT( instead,       2,     "",                         "x in place of y: the value of x, the derivative of y" )
 STRUCT( checkpoint,    -1,    "",                         "its body; reverse mode computes it again and keeps nothing of it" )
 STRUCT( custom_jvp,    -1,    "",                         "its first body; the second is its forward derivative, linear in the tangents" )
 STRUCT( custom_vjp,    -1,    "",                         "its first body; the second gives results and residuals, the third cotangents from residuals and cotangents" )

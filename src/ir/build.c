@@ -93,6 +93,12 @@ Val gafter(Val x, Val y)
     return graph_emit(x.graph, OP_after, (Val[]){x, y}, 2, NULL);
 }
 
+Val ginstead(Val x, Val y)
+{
+    if (val_none(x) || val_none(y) || val_same(x, y)) return x;
+    return graph_emit(x.graph, OP_instead, (Val[]){x, y}, 2, NULL);
+}
+
 Val gstop_gradient(Val x) { return emit1(OP_stop_gradient, x, NULL); }
 
 Val gwhere(Val mask, Val a, Val b)

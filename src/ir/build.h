@@ -25,6 +25,7 @@ Val gpowi(Val x, int64_t n);
 Val gcast(Val x, int dtype);                                 /* strong; x itself when it has that dtype */
 Val gcast_like(Val x, Val like);                             /* to like's dtype and weakness */
 Val gstop_gradient(Val x);
+Val ginstead(Val x, Val y);                                  /* the value of x, the derivative of y */
 Val gafter(Val x, Val y);                                    /* x, to be read when y is there; x itself where one of them is constant */
 Val gwhere(Val mask, Val a, Val b);
 Val gselect0(Val mask, Val a);                               /* where(mask, a, 0) */

@@ -196,6 +196,8 @@ typedef struct {
     struct Kept *(*forward)(Graph *g, Arena *a, const Node *n, const Val *x, const bool *seeded, const bool *wanted, Val *z);
     void (*backward)(Graph *g, struct Kept *kept, const Node *n, const Val *x, const Val *z, const Val *ct, const bool *wanted,
                      Val *out);
+    /* The values alone, as reverse mode leaves them (vjp_values), of a region with rules of users in its bodies. */
+    void (*open)(Graph *g, const Node *n, const Val *x, const bool *seeded, const bool *wanted, Val *z);
     bool moves_mask; /* vjp only moves elements, so it may be used on the bool mask of a masked cotangent as well */
 } Rules;
 extern const Rules *const op_rules[OP_COUNT]; /* ops/rules.c; NULL for UNARY and BINARY rows, input and constant */

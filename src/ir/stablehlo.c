@@ -158,6 +158,7 @@ static uint32_t lines(Out *o, const Node *n)
     case OP_powi: return powi_lines(o, x[0], a->i, tz);
     case OP_cast: return cast_line(o, x[0], tx, tz);
     case OP_after:
+    case OP_instead:
     case OP_stop_gradient: return x[0];
     case OP_where: return where_line(o, x, tx, tz);
     default: break;

@@ -309,6 +309,7 @@ static Family *const families[OP_COUNT] = {
     [OP_max] = reduce,         [OP_min] = reduce,
     [OP_matmul] = matmul,      [OP_gather] = gather_rows,
     [OP_cumsum] = running_sum, [OP_scatter_add] = scatter_rows,
+    [OP_instead] = gather,
 };
 
 bool value_op(Op op, const Attr *attr, int n, const Type *xt, const Type *ot, const void *const *x,

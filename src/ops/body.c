@@ -54,6 +54,24 @@ void body_drop(Body *f)
     f->body = NULL;
 }
 
+Graph *body_opened(Graph *g, const Graph *body, const bool *wanted, const bool *seeded)
+{
+    Body f;
+    Graph *out = NULL;
+    if (!vjp_has_rules(body)) return graph_retain((Graph *)(uintptr_t)body);
+    if (body_open(&f, g)) {
+        Val *in = body_alloc(&f, body->n_inputs + (size_t)1, sizeof *in),
+            *z = body_alloc(&f, body->n_outputs + (size_t)1, sizeof *z);
+        for (uint32_t k = 0; in && z && k < body->n_inputs; k++)
+            in[k] = body_input(&f, NONE, &body->types[body->inputs[k]]);
+        if (in && z && vjp_values(f.body, body, in, wanted, seeded, z))
+            for (uint32_t r = 0; r < body->n_outputs; r++) graph_output(f.body, z[r]);
+        if (body_close(&f)) out = graph_retain(f.body);
+    }
+    body_drop(&f);
+    return out;
+}
+
 Type body_strong(const Type *t)
 {
     Type s = *t;

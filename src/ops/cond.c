@@ -133,6 +133,16 @@ static void cond_jvp(Graph *g, const Node *n, const Val *x, const Val *t, Val *z
 
 /* ---- reverse mode ---- */
 
+static void cond_open(Graph *g, const Node *n, const Val *x, const bool *seeded, const bool *wanted,
+                      Val *z)
+{
+    Graph *yes = body_opened(g, n->sub[0], wanted + 1, seeded),
+          *no = body_opened(g, n->sub[1], wanted + 1, seeded);
+    if (yes && no) region_cond(g, x[0], yes, no, x + 1, (int)n->n - 1, z);
+    graph_release(yes);
+    graph_release(no);
+}
+
 typedef struct {
     Val *in[2], *ct[2], *known[2], *outs, *grads[2], *out;
     bool *wanted;
@@ -273,4 +283,5 @@ static void cond_vmap(Graph *g, const Node *n, const Val *x, const bool *mapped,
 const Rules cond_rules = {.infer = cond_infer,
                           .jvp_both = cond_jvp,
                           .backward = cond_backward,
+                          .open = cond_open,
                           .vmap_some = cond_vmap};

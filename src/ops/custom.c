@@ -8,8 +8,9 @@
                   results) -> cotangents of the floating operands. There is no forward mode.
 
    What a rule computes is plain graph: the next derivative goes through it, not through the value. The results of a
-   custom_jvp keep the value of the first body even so: where the rule computes them otherwise, they are a node again
-   whose rule is the derivative of that computation. */
+   custom_jvp keep the value of the first body even so: where the rule computes them otherwise, instead(x, y) has the
+   value of the one and the derivative of the other. No rule is ever differentiated in a direction that was not asked
+   for: reverse mode over reverse mode never takes the forward mode of anything. */
 #include "ops/rules.h"
 
 static bool floating(const Graph *g, Id v) { return type_floating(&g->types[v]); }
@@ -190,6 +191,46 @@ const Rules after_rules = {.infer = after_infer,
                            .vmap_some = after_vmap,
                            .moves_mask = true};
 
+/* ---- instead(x, y): the value of x, the derivative of y ---- */
+
+static bool instead_infer(Graph *g, const Node *n, const Type *x, Type *out)
+{
+    if (!type_same(&x[0], &x[1]))
+        return fail(g, x[0].dtype == x[1].dtype ? QB_ESHAPE : QB_EDTYPE,
+                    "%s: the value is %s and what stands for its derivative %s",
+                    op_table[n->op].name, TYPE_TEXT(&x[0]), TYPE_TEXT(&x[1]));
+    *out = x[0];
+    return true;
+}
+
+static void instead_jvp(Graph *g, const Node *n, const Val *x, const Val *z, const Val *t, Val *tz)
+{
+    (void)g, (void)n, (void)x, (void)z;
+    tz[0] = t[1];
+}
+
+static void instead_vjp(Graph *g, const Node *n, const Val *x, const Val *z, const Val *ct,
+                        Val *out)
+{
+    (void)g, (void)n, (void)x, (void)z;
+    out[1] = ct[0];
+}
+
+static void instead_vmap(Graph *g, const Node *n, const Val *x, const bool *mapped, int64_t size,
+                         Val *z)
+{
+    (void)g, (void)n;
+    Val v[2];
+    for (int k = 0; k < 2; k++) v[k] = mapped[k] ? x[k] : vmap_lift(x[k], size);
+    z[0] = ginstead(v[0], v[1]);
+}
+
+const Rules instead_rules = {.infer = instead_infer,
+                             .jvp = instead_jvp,
+                             .vjp = instead_vjp,
+                             .vmap = instead_vmap,
+                             .moves_mask = true};
+
 /* ---- checkpoint ---- */
 
 static void checkpoint_jvp(Graph *g, const Node *n, const Val *x, const Val *t, Val *z, Val *tz)
@@ -223,8 +264,8 @@ static void checkpoint_jvp(Graph *g, const Node *n, const Val *x, const Val *t, 
 static struct Kept *checkpoint_forward(Graph *g, Arena *a, const Node *n, const Val *x,
                                        const bool *seeded, const bool *wanted, Val *z)
 {
-    (void)a, (void)seeded, (void)wanted;
-    inline_run(g, n->sub[0], x, z);
+    (void)a;
+    vjp_values(g, n->sub[0], x, wanted, seeded, z);
     return NULL;
 }
 
@@ -257,43 +298,12 @@ static void checkpoint_vmap(Graph *g, const Node *n, const Val *x, const bool *m
 
 /* ---- custom_jvp ---- */
 
-/* The rule for a value: (x, t) -> (results of `src` behind outputs [first, first + results), their tangents). */
-static Graph *derivative_rule(Graph *g, const Node *n)
-{
-    const Graph *rule = n->sub[1];
-    uint32_t inputs = rule->n_inputs, results = n->results;
-    Body b;
-    Graph *out = NULL;
-    if (!body_open(&b, g)) return NULL;
-    Val *in = body_alloc(&b, 2 * (size_t)inputs, sizeof *in),
-        *z = body_alloc(&b, 4 * (size_t)results, sizeof *z);
-    if (in && z) {
-        Val *t = in + inputs, *tz = z + 2 * results;
-        for (uint32_t k = 0; k < inputs; k++) in[k] = body_input(&b, NONE, input_type(rule, k));
-        for (uint32_t k = 0, i = n->n; k < n->n; k++)
-            if (floating(rule, rule->inputs[k])) t[k] = in[i++];
-        jvp_run(b.body, rule, in, t, z, tz);
-        for (uint32_t r = 0; r < results; r++) graph_output(b.body, z[r]);
-        for (uint32_t r = 0; r < results && !graph_failed(b.body); r++)
-            graph_output(b.body, or_zeros(tz[r], z[r]));
-    }
-    if (body_close(&b)) out = graph_retain(b.body);
-    body_drop(&b);
-    return out;
-}
-
 /* Results of the node once its rule is spliced, whose own results are p: the value of the first body with the derivative of p. */
 static bool value_of(Graph *g, const Node *n, const Val *x, const Val *p, Val *z)
 {
-    bool same = true;
     if (!inline_run(g, n->sub[0], x, z)) return false;
-    for (uint32_t r = 0; r < n->results; r++) same &= val_same(z[r], p[r]);
-    if (same) return true;
-    Graph *rule = derivative_rule(g, n);
-    bool ok =
-        rule && emit(g, OP_custom_jvp, n->attr, x, n->n, (Graph *[]){n->sub[0], rule, NULL}, z);
-    graph_release(rule);
-    return ok;
+    for (uint32_t r = 0; r < n->results; r++) z[r] = ginstead(z[r], p[r]);
+    return !graph_failed(g);
 }
 
 /* Arguments of the rule: operands, then a value for the tangent of each floating one: t[k], or where that is NONE zeros, or (without t)

@@ -20,7 +20,7 @@ const Rules *const op_rules[OP_COUNT] = {
     /* cond.c */        RULES(cond),
     /* scan.c */        RULES(scan),
     /* while.c */       RULES(while),
-    /* custom.c */      RULES(after), RULES(checkpoint), RULES(custom_jvp), RULES(custom_vjp),
+    /* custom.c */      RULES(after), RULES(instead), RULES(checkpoint), RULES(custom_jvp), RULES(custom_vjp),
 };
 #undef RULES
 /* clang-format on */

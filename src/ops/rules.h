@@ -41,6 +41,7 @@ bool body_open(Body *f, Graph *g);
 void *body_alloc(Body *f, size_t n, size_t size);          /* zeroed; NULL: the failure is in g */
 Val body_input(Body *f, Val x, const Type *t);             /* the next input of the body, of type t, for operand x of g */
 bool body_close(Body *f);                                  /* freezes the body */
+Graph *body_opened(Graph *g, const Graph *body, const bool *wanted, const bool *seeded); /* by vjp_values; NULL: the failure is in g */
 void body_drop(Body *f);                                   /* the end, after body_open whatever came of it */
 Type body_strong(const Type *t);
 

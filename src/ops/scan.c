@@ -229,6 +229,15 @@ static struct Kept *scan_forward(Graph *g, Arena *a, const Node *n, const Val *x
     return scan_vjp_forward(g, a, n->sub[0], region_form_of(n), x, seeded, wanted, z);
 }
 
+static void scan_open(Graph *g, const Node *n, const Val *x, const bool *seeded, const bool *wanted,
+                      Val *z)
+{
+    ScanForm form = region_form_of(n);
+    Graph *body = scan_vjp_opened(g, n->sub[0], form, seeded, wanted);
+    if (body) region_scan(g, body, form, x, (int)n->n, z);
+    graph_release(body);
+}
+
 static void scan_backward(Graph *g, struct Kept *kept, const Node *n, const Val *x, const Val *z,
                           const Val *ct, const bool *wanted, Val *out)
 {
@@ -240,4 +249,5 @@ const Rules scan_rules = {.infer = scan_infer,
                           .jvp_both = scan_jvp,
                           .forward = scan_forward,
                           .backward = scan_backward,
+                          .open = scan_open,
                           .vmap_some = scan_vmap};

@@ -11,7 +11,7 @@ typedef struct { /* groups of the body's inputs and outputs */
 } Loop;
 
 typedef struct {
-    struct Kept kept; /* .graph: the reverse step */
+    struct Kept kept, opened; /* .graph: the reverse step; the body that runs forward */
     Loop loop;
     bool *live;           /* per carry: it has a cotangent */
     bool *sums;           /* per capture */
@@ -41,6 +41,8 @@ typedef struct {
 /* z gets the results; what it returns lives in a. seeded: results that will have a cotangent; wanted: operands that need one. */
 struct Kept *scan_vjp_forward(Graph *g, Arena *a, const Graph *body, ScanForm form, const Val *x, const bool *seeded, const bool *wanted,
                               Val *z);
+/* The body of a loop as reverse mode leaves it (body_opened). */
+Graph *scan_vjp_opened(Graph *g, const Graph *body, ScanForm form, const bool *seeded, const bool *wanted);
 void scan_vjp_backward(Graph *g, struct Kept *kept, const Val *x, const Val *ct, Val *out);
 
 /* Pieces of it: `length` iterations in any graph. ahead: with tape, o gets what the reverse step reads. back: dy are stacked cotangents

@@ -68,26 +68,40 @@ static bool find_live(Graph *g, const Loop *l, const bool *need, const bool *rea
     return ok;
 }
 
-static bool find_flow(Graph *g, Arena *a, Reverse *r, const bool *seeded, const bool *wanted)
+/* need: inputs of the body that depend on what is wanted; seeds: outputs that may have a cotangent. */
+typedef struct {
+    bool *need, *reached, *seeds, *touched;
+} Flow;
+
+static bool find_flow(Graph *g, Arena *a, const Loop *l, const bool *seeded, const bool *wanted,
+                      Flow *f)
+{
+    int inputs = (int)l->body->n_inputs, outputs = (int)l->body->n_outputs;
+    f->need = scan_vjp_room(g, a, inputs, 1);
+    f->reached = scan_vjp_room(g, a, outputs, 1);
+    f->seeds = scan_vjp_room(g, a, outputs, 1);
+    f->touched = scan_vjp_room(g, a, inputs, 1);
+    if (graph_failed(g)) return false;
+    for (int k = 0; k < inputs; k++)
+        f->need[k] = wanted[k] && type_floating(input_type(l->body, k));
+    memcpy(f->seeds, seeded, (size_t)outputs);
+    return find_needs(g, l, f->need, f->reached) &&
+           find_live(g, l, f->need, f->reached, f->seeds, f->touched);
+}
+
+static bool find_cotangents(Graph *g, Arena *a, Reverse *r, const Flow *f, const bool *wanted)
 {
     const Loop *l = &r->loop;
-    int inputs = (int)l->body->n_inputs, outputs = (int)l->body->n_outputs;
-    bool *need = scan_vjp_room(g, a, inputs, 1), *reached = scan_vjp_room(g, a, outputs, 1),
-         *seeds = scan_vjp_room(g, a, outputs, 1), *touched = scan_vjp_room(g, a, inputs, 1);
-    r->live = scan_vjp_room(g, a, l->carries, 1);
+    int m = l->carries, e = m + l->xs;
+    r->live = scan_vjp_room(g, a, m, 1);
     r->sums = scan_vjp_room(g, a, l->captures, 1);
     r->dx = scan_vjp_room(g, a, l->xs, 1);
     r->dy = scan_vjp_room(g, a, l->ys, 1);
     if (graph_failed(g)) return false;
-    for (int k = 0; k < inputs; k++) need[k] = wanted[k] && type_floating(input_type(l->body, k));
-    memcpy(seeds, seeded, (size_t)outputs);
-    if (!find_needs(g, l, need, reached) || !find_live(g, l, need, reached, seeds, touched))
-        return false;
-    for (int k = 0; k < l->carries; k++) r->live[k] = seeds[k] || touched[k];
-    for (int k = 0; k < l->ys; k++) r->dy[k] = seeds[l->carries + k];
-    for (int k = 0; k < l->xs; k++) r->dx[k] = wanted[l->carries + k] && touched[l->carries + k];
-    for (int k = 0; k < l->captures; k++)
-        r->sums[k] = wanted[l->carries + l->xs + k] && touched[l->carries + l->xs + k];
+    for (int k = 0; k < m; k++) r->live[k] = f->seeds[k] || f->touched[k];
+    for (int k = 0; k < l->ys; k++) r->dy[k] = f->seeds[m + k];
+    for (int k = 0; k < l->xs; k++) r->dx[k] = wanted[m + k] && f->touched[m + k];
+    for (int k = 0; k < l->captures; k++) r->sums[k] = wanted[e + k] && f->touched[e + k];
     return true;
 }
 
@@ -361,20 +375,45 @@ static bool forward_all(Graph *g, Arena *a, Reverse *r, const Val *x, Val *z)
     return !graph_failed(g);
 }
 
+static Loop loop_of(const Graph *body, ScanForm form)
+{
+    return (Loop){body,
+                  form,
+                  form.carries,
+                  form.xs,
+                  (int)body->n_inputs - form.carries - form.xs,
+                  (int)body->n_outputs - form.carries};
+}
+
+Graph *scan_vjp_opened(Graph *g, const Graph *body, ScanForm form, const bool *seeded,
+                       const bool *wanted)
+{
+    Arena a = {0};
+    Flow flow;
+    Loop l = loop_of(body, form);
+    Graph *out = NULL;
+    if (find_flow(g, &a, &l, seeded, wanted, &flow))
+        out = body_opened(g, body, flow.need, flow.seeds);
+    arena_free(&a);
+    return out;
+}
+
 struct Kept *scan_vjp_forward(Graph *g, Arena *a, const Graph *body, ScanForm form, const Val *x,
                               const bool *seeded, const bool *wanted, Val *z)
 {
     Reverse *r = scan_vjp_room(g, a, 1, sizeof *r);
     if (!r) return NULL;
-    r->loop = (Loop){body,
-                     form,
-                     form.carries,
-                     form.xs,
-                     (int)body->n_inputs - form.carries - form.xs,
-                     (int)body->n_outputs - form.carries};
+    Flow flow;
+    r->loop = loop_of(body, form);
     r->start = scan_vjp_room(g, a, form.carries, sizeof *r->start);
-    if (!r->start || !find_flow(g, a, r, seeded, wanted) || !build_step(g, r)) return &r->kept;
-    if (find_reads(g, a, r)) {
+    if (!r->start || !find_flow(g, a, &r->loop, seeded, wanted, &flow) ||
+        !find_cotangents(g, a, r, &flow, wanted) || !build_step(g, r))
+        return &r->kept;
+    r->opened.graph = body_opened(g, body, flow.need, flow.seeds);
+    r->kept.next = &r->opened;
+    if (r->opened.graph && find_reads(g, a, r)) {
+        r->loop.body =
+            r->opened.graph; /* what runs forward; the step is that of the body as it was */
         scan_blocks_choose(r);
         forward_all(g, a, r, x, z);
     }

@@ -342,8 +342,17 @@ static struct Kept *while_forward(Graph *g, Arena *a, const Node *n, const Val *
     ScanForm form = {.length = n->attr->length, .carries = n->results};
     struct Kept *kept = scan_vjp_forward(g, a, body->graph, form, x, seeded, wanted, z);
     if (!kept) return body;
+    body->next = kept->next;
     kept->next = body;
     return kept;
+}
+
+static void while_open(Graph *g, const Node *n, const Val *x, const bool *seeded,
+                       const bool *wanted, Val *z)
+{
+    Graph *step = scan_vjp_opened(g, n->sub[1], (ScanForm){.carries = n->results}, seeded, wanted);
+    if (step) region_while(g, n->sub[0], step, n->attr->length, n->results, x, (int)n->n, z);
+    graph_release(step);
 }
 
 static void while_backward(Graph *g, struct Kept *kept, const Node *n, const Val *x, const Val *z,
@@ -357,4 +366,5 @@ const Rules while_rules = {.infer = while_infer,
                            .jvp_both = while_jvp,
                            .forward = while_forward,
                            .backward = while_backward,
+                           .open = while_open,
                            .vmap_some = while_vmap};

@@ -1,5 +1,5 @@
 /* simplify.c: rewrites that wait until a program is whole. Emit has folded what it saw; here
-   derivatives are done, so markers for them go (stop_gradient, weak flags), larger constants are
+   derivatives are done, so markers for them go (stop_gradient, instead, weak flags), larger constants are
    worth computing, and work can move below a broadcast.
 
    The law is fold.c's: no rewrite changes a bit of any result, NaN payloads and the sign of zero
@@ -143,7 +143,8 @@ static Val sink(Graph *g, const Graph *from, const Node *n, const Val *map)
 
 /* ---- one op at a time; NONE: nothing to do ---- */
 
-static Val stop_gradient(const Val *x, const Node *n)
+/* A marker for derivatives. */
+static Val first(const Val *x, const Node *n)
 {
     (void)n;
     return x[0];
@@ -206,12 +207,8 @@ static Val transpose(const Val *x, const Node *n)
 
 typedef Val Rewrite(const Val *x, const Node *n);
 static Rewrite *const rules[OP_COUNT] = {
-    [OP_stop_gradient] = stop_gradient,
-    [OP_cast] = cast,
-    [OP_mul] = mul,
-    [OP_max] = extreme,
-    [OP_min] = extreme,
-    [OP_transpose] = transpose,
+    [OP_stop_gradient] = first, [OP_instead] = first, [OP_cast] = cast,           [OP_mul] = mul,
+    [OP_max] = extreme,         [OP_min] = extreme,   [OP_transpose] = transpose,
 };
 
 static Val rewrite(Graph *to, const Graph *from, const Node *n, const Val *map)

@@ -2,7 +2,8 @@
    results.
 
    A tangent that is zero for all inputs is NONE: no node is emitted for it, and what depends on it
-   alone is a plain copy. */
+   alone is a plain copy. So is what no floating output depends on through floating values: nobody
+   reads its tangent, and a custom_vjp that only decides a mask needs no forward mode. */
 #include "transform/transform.h"
 
 /* A row: the sum of tangent times partial derivative over the operands that have a tangent. A term
@@ -33,6 +34,20 @@ void jvp_node(Graph *g, const Node *n, const Val *x, const Val *z, const Val *t,
         fail(g, QB_EUNSUPPORTED, "%s has no jvp rule", r->name);
 }
 
+/* Which values a tangent of the outputs comes from. */
+static void mark_read(const Graph *src, bool *read)
+{
+    for (uint32_t i = 0; i < src->n_outputs; i++)
+        read[src->outputs[i]] = type_floating(&src->types[src->outputs[i]]);
+    for (Id i = src->n_nodes; i-- > 0;) {
+        const Node *n = &src->nodes[i];
+        bool any = false;
+        for (Id r = n->first; r < n->first + n->results; r++) any |= read[r];
+        for (uint32_t k = 0; any && n->op != OP_stop_gradient && k < n->n; k++)
+            read[n->x[k]] |= type_floating(&src->types[n->x[k]]);
+    }
+}
+
 bool jvp_run(Graph *dst, const Graph *src, const Val *args, const Val *tangents, Val *outs,
              Val *out_tangents)
 {
@@ -40,14 +55,17 @@ bool jvp_run(Graph *dst, const Graph *src, const Val *args, const Val *tangents,
     if (!walk_open(&w, dst, src, args, NULL)) return false;
     Val *tangent = walk_alloc(&w, src->n_values, sizeof *tangent);
     Val *t = walk_alloc(&w, w.width, sizeof *t);
+    bool *read = walk_alloc(&w, src->n_values, sizeof *read);
+    if (!graph_failed(dst)) mark_read(src, read);
     for (uint32_t i = 0; i < src->n_inputs && !graph_failed(dst); i++)
         if (type_floating(&src->types[src->inputs[i]])) tangent[src->inputs[i]] = tangents[i];
     for (Id i = 0; i < src->n_nodes && !graph_failed(dst); i++) {
         const Node *n = &src->nodes[i];
         if (!w.live[i]) continue;
         walk_visit(&w, n);
-        bool any = false;
-        for (uint32_t k = 0; k < n->n; k++) {
+        bool any = false, wanted = false;
+        for (Id r = n->first; r < n->first + n->results; r++) wanted |= read[r];
+        for (uint32_t k = 0; wanted && k < n->n; k++) {
             t[k] = tangent[n->x[k]];
             any |= !val_none(t[k]);
         }

@@ -47,6 +47,10 @@ bool vjp_run(Graph *dst, const Graph *src, const Val *args, const Val *cts, cons
    is computed. seeds: cotangents of the inputs to which contributions are added (NONE: none). Either may be NULL. */
 bool vjp_run_with(Graph *dst, const Graph *src, const Val *args, const Val *known, const Val *cts, const bool *wanted,
                   const Val *seeds, Val *outs, Val *grads);
+/* The values of vjp_run, and no derivative: src, with every custom_jvp and custom_vjp between a wanted input and a seeded output
+   spliced as reverse mode splices it, at any depth. */
+bool vjp_values(Graph *dst, const Graph *src, const Val *args, const bool *wanted, const bool *seeded, Val *outs);
+bool vjp_has_rules(const Graph *src); /* is there one at any depth? Else vjp_values is inline_run */
 /* Structure alone: reached: which outputs depend on a wanted input through floating values. touched: which wanted inputs get a
    cotangent from the seeded outputs; both may claim too much, never too little. seeded and touched may be NULL. */
 bool vjp_flow(Graph *g, const Graph *src, const bool *wanted, const bool *seeded, bool *reached, bool *touched);

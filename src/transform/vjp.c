@@ -14,7 +14,13 @@
      joins         the sum of two contributions lies in the union of their masks; no mask is the
                    whole array
      other ops     (matmul, derived rules) use ct, which is zero outside the mask, and drop it
-   Programs without `where` pay nothing; masks that no partial uses are dead nodes. */
+   Programs without `where` pay nothing; masks that no partial uses are dead nodes.
+
+   RULES OF USERS. Where reverse mode meets custom_vjp or custom_jvp, it splices the rule into what
+   it writes, and the next derivative goes through the rule, not the function. The forward part of a
+   region does the same to its bodies (vjp_values): else the value of a cond or a loop would be
+   differentiated by the rule once more, and forward mode over reverse mode would meet a custom_vjp
+   that has none. */
 #include "transform/transform.h"
 
 typedef struct {
@@ -30,6 +36,7 @@ typedef struct {
     bool *seeded;       /* per value of src: may it have a cotangent? */
     Val *known;         /* per value of src: what takes the place of its result; NONE: nothing */
     struct Kept **kept; /* per node of src: what the forward part of a region kept */
+    bool values;        /* no backward walk follows */
     bool *want;         /* of the node at hand: operands that need a cotangent */
     Val *ct,
         *out; /* of the node at hand: cotangents of its results, contributions to its operands */
@@ -163,6 +170,7 @@ bool vjp_flow(Graph *g, const Graph *src, const bool *wanted, const bool *seeded
 
 static bool begin(Back *b, Graph *dst, const Graph *src, const Val *args)
 {
+    b->values = false;
     if (!walk_open(&b->w, dst, src, args, NULL)) return false;
     b->cot = walk_alloc(&b->w, src->n_values, sizeof *b->cot);
     b->needs = walk_alloc(&b->w, src->n_values, sizeof *b->needs);
@@ -176,18 +184,39 @@ static bool begin(Back *b, Graph *dst, const Graph *src, const Val *args)
     return !graph_failed(dst) || walk_close(&b->w);
 }
 
+static bool bodies_have_rules(const Node *n)
+{
+    for (Graph *const *s = n->sub; *s; s++)
+        if (vjp_has_rules(*s)) return true;
+    return false;
+}
+
+bool vjp_has_rules(const Graph *src)
+{
+    for (Id i = 0; i < src->n_nodes; i++) {
+        const Node *n = &src->nodes[i];
+        if (n->op == OP_custom_jvp || n->op == OP_custom_vjp) return true;
+        if (n->sub && bodies_have_rules(n)) return true;
+    }
+    return false;
+}
+
 /* A region that will be run backward keeps what that takes. False: it is a plain copy. */
 static bool forward(Back *b, Id i)
 {
     const Node *n = &b->w.src->nodes[i];
     const Rules *r = op_rules[n->op];
-    bool any = false;
-    if (!n->sub || !r->forward) return false;
+    Val *z = &b->w.map[n->first];
+    const bool *seeded = &b->seeded[n->first];
+    bool any = false, open = n->sub && r->open && (b->values || !r->forward);
+    if (!n->sub || (open && !bodies_have_rules(n))) return false;
     for (Id v = n->first; v < n->first + n->results; v++) any |= b->seeded[v] && b->needs[v];
     if (!any) return false;
     for (uint32_t k = 0; k < n->n; k++) b->want[k] = b->needs[n->x[k]];
-    b->kept[i] = r->forward(b->w.dst, &b->w.arena, n, b->w.x, &b->seeded[n->first], b->want,
-                            &b->w.map[n->first]);
+    if (open)
+        r->open(b->w.dst, n, b->w.x, seeded, b->want, z);
+    else
+        b->kept[i] = r->forward(b->w.dst, &b->w.arena, n, b->w.x, seeded, b->want, z);
     return true;
 }
 
@@ -235,6 +264,21 @@ bool vjp_run_with(Graph *dst, const Graph *src, const Val *args, const Val *know
         if (b.w.live[i] && src->nodes[i].n > 0) step(&b, &src->nodes[i]);
     for (uint32_t i = 0; i < src->n_inputs && !graph_failed(dst); i++)
         grads[i] = b.cot[src->inputs[i]].ct;
+    return end(&b);
+}
+
+bool vjp_values(Graph *dst, const Graph *src, const Val *args, const bool *wanted,
+                const bool *seeded, Val *outs)
+{
+    Back b;
+    if (!begin(&b, dst, src, args)) return false;
+    b.values = true;
+    mark_needs(src, wanted, b.needs);
+    for (uint32_t i = 0; i < src->n_outputs; i++)
+        b.seeded[src->outputs[i]] |= seeded[i] && b.needs[src->outputs[i]];
+    mark_seeded(src, b.needs, b.seeded);
+    bool copied = copy_all(&b);
+    for (uint32_t i = 0; i < src->n_outputs && copied; i++) outs[i] = b.w.map[src->outputs[i]];
     return end(&b);
 }
 

@@ -406,6 +406,8 @@ BUILD(cumsum_first, gcumsum(x[0], 0, false))
 BUILD(cumsum_last_back, gcumsum(x[0], 2, true))
 BUILD(product, gmatmul(x[0], x[1]))
 BUILD(after_1, gmul(gafter(x[0], gsin(x[1])), x[1]))
+/* The same function twice, so that the value and its derivative agree. */
+BUILD(instead_1, gmul(ginstead(gmul(x[0], gneg(x[0])), gneg(gpowi(x[0], 2))), x[1]))
 BUILD(squared_bools, gwhere(ggreater(x[0], gzeros(x[0])), gpowi(x[0], 2), gneg(x[0])))
 BUILD(layer, gtanh(gadd(gmatmul(x[0], x[1]), gexpand(x[2], gmatmul(x[0], x[1])))))
 #undef BUILD
@@ -458,6 +460,7 @@ const Case cases[] = {
         {OP_matmul, "matmul of two batch axes", -1, 1, product, 2, {F(2, 3, 2, 4), F(2, 3, 4, 5)}},
         {OP_matmul, "matmul with a vector", -1, 1, product, 2, {F(1, 4), F(4, 1)}},
         {OP_after, "after", -1, 1, after_1, 2, {F(3), F(3)}},
+        {OP_instead, "instead", -1, 1, instead_1, 2, {F(3), F(3)}},
         {OP_matmul, "a layer", -1, 1, layer, 3, {F(3, 2), F(2, 4), F(4)}},
     };
     /* clang-format on */

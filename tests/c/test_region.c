@@ -230,9 +230,12 @@ static void a_custom(Draw *d, Pool *p, int depth, Op op)
 {
     Graph *g = p->v[0].graph;
     int outs = 1 + below(d, 2);
+    bool reverse = d->reverse;
     Val x[3], z[2];
     for (int i = 0; i < 3; i++) x[i] = any_of(d, p);
+    if (op == OP_custom_jvp) d->reverse = false; /* its rule is the body in forward mode */
     Graph *body = body_of(d, 3, outs, depth - 1, false), *rules[4] = {body, NULL};
+    d->reverse = reverse;
     if (op == OP_custom_jvp) rules[1] = jvp_rule(body);
     if (op == OP_custom_vjp) rules[1] = forward_rule(body), rules[2] = backward_rule(body);
     if (op == OP_custom_jvp) CHECK(custom_linear(g, rules[1], 3));
@@ -248,7 +251,7 @@ static void fill_body(Draw *d, Pool *p, int depth)
 {
     for (int i = 1 + below(d, 3); i > 0; i--) add_to(p, arithmetic(d, p));
     if (depth > 0) {
-        int kind = below(d, d->reverse ? 6 : 7);
+        int kind = below(d, 7);
         if (kind == 3) a_custom(d, p, depth, OP_checkpoint);
         if (kind == 4) a_custom(d, p, depth, OP_custom_jvp);
         if (kind == 5) a_custom(d, p, depth, d->reverse ? OP_custom_vjp : OP_checkpoint);
@@ -296,6 +299,7 @@ static Graph *chained(Graph *g, uint64_t seed, bool reverse, int *length)
     for (int i = 0; i < *length; i++) {
         bool mapped[4 * MOST];
         int kind = reverse ? 1 + below(&d, 2) : below(&d, 3);
+        reverse &= kind != 1; /* a reverse rule has taken the place of the function */
         uint32_t some = (uint32_t)below(&d, 3);
         for (uint32_t k = 0; k < g->n_inputs; k++) mapped[k] = some == 2 || k % 2 == some;
         Graph *next = kind == 0 ? jvp_of(g) : kind == 1 ? vjp_of(g) : vmap_all(g, mapped, 3);

@@ -222,6 +222,78 @@ def test_rules_inside_control_flow(wrap):
     assert big.item() == 1.0
 
 
+def jvp_round():
+    f = qb.custom_jvp(lambda x: qb.round(x))
+    f.defjvp(lambda p, t: (qb.round(p[0]), t[0]))
+    return f
+
+
+WHERE_A_RULE_STANDS = {
+    "alone": lambda f: f,
+    "jit": lambda f: qb.jit(f),
+    "vmap": lambda f: lambda x: qb.vmap(f)(qb.stack([x]))[0],
+    "cond": lambda f: lambda x: qb.cond(x > 0, f, lambda x: -x, x),
+    "fori_loop": lambda f: lambda x: qb.fori_loop(0, 3, lambda i, c: f(c), x),
+    "scan": lambda f: lambda x: qb.scan(lambda c, _: (c, f(c)), x, length=2)[1][0],
+    "long scan": lambda f: lambda x: qb.scan(lambda c, _: (c, f(c)), x, length=1100)[1][0],
+    "while_loop": lambda f: (
+        lambda x: qb.while_loop(lambda c: c[1] < 2, lambda c: (f(c[0]), c[1] + 1), (x, 0.0), max_steps=3)[0]
+    ),
+    "checkpoint": lambda f: qb.checkpoint(f),
+    "deep": lambda f: qb.checkpoint(
+        lambda x: qb.cond(x > 0, lambda x: qb.scan(lambda c, _: (f(c), c), x, length=3)[0], f, x)
+    ),
+}
+
+
+@wraps
+@pytest.mark.parametrize("where", WHERE_A_RULE_STANDS)
+@pytest.mark.parametrize("st", [straight_through, jvp_round()], ids=["custom_vjp", "custom_jvp"])
+def test_the_second_derivative_goes_through_the_rule_wherever_it_stands(wrap, where, st):
+    """x round(x) has the first derivative round(x) + x by the rule, and the second one 1: round is flat, as its rule computes it."""
+    f = WHERE_A_RULE_STANDS[where](st)
+    over = {
+        "reverse over reverse": lambda g: lambda v: qb.grad(lambda v: qb.sum(qb.grad(g)(v) * qb.array([1.0, 0.0])))(v),
+        "forward over reverse": lambda g: lambda v: qb.jvp(qb.grad(g), (v,), (qb.array([1.0, 0.0]),))[1],
+        "hessian": lambda g: lambda v: qb.hessian(g)(v)[0],
+        "of a scalar": lambda g: lambda v: qb.stack([qb.grad(qb.grad(lambda x: g(qb.stack([x, v[1]]))))(v[0]), v[1]]),
+    }
+    for name, second in over.items():
+        got = wrap(second(lambda v: v[0] * f(v[0]) + v[1]))(qb.array([1.3, 0.0]))
+        assert got.tolist() == [1.0, 0.0], name
+
+
+@wraps
+def test_a_rule_of_one_kind_may_use_the_other(wrap):
+    """Reverse mode of custom_jvp splices its rule; that the rule calls a custom_vjp asks for no forward mode."""
+
+    @qb.custom_jvp
+    def f(x):
+        return qb.log(1.0 + qb.exp(x))
+
+    f.defjvp(lambda p, t: (log1pexp(p[0]), t[0] * sigmoid(p[0])))
+    s = 1 / (1 + np.exp(-0.3))
+    x = qb.array([0.3])
+    close(wrap(qb.grad(lambda x: qb.sum(f(x))))(x), [s])
+    close(wrap(lambda x: qb.jvp(f, (x,), (qb.ones((1,)),))[1])(x), [s])
+    close(wrap(qb.grad(lambda x: qb.sum(qb.grad(lambda x: qb.sum(f(x) * x))(x))))(x), [2 * s + 0.3 * s * (1 - s)])
+    close(wrap(qb.hessian(lambda x: qb.sum(f(x) * f(x))))(x), [[2 * s * s + 2 * np.log1p(np.exp(0.3)) * s * (1 - s)]])
+
+    @qb.custom_vjp
+    def g(x):
+        return log1pexp2(x)
+
+    g.defvjp(lambda x: (log1pexp2(x), x), lambda x, ct: (ct * qb.grad(log1pexp2)(x),))
+    for d, w in zip((qb.grad(g), qb.grad(qb.grad(g))), (s, s * (1 - s)), strict=True):
+        close(wrap(d)(0.3), w)
+
+
+@wraps
+def test_a_reverse_rule_that_decides_a_mask_needs_no_forward_mode(wrap):
+    f = lambda x: qb.where(log1pexp(x) > 1.0, x * x, x)  # noqa: E731
+    assert wrap(lambda x: qb.jvp(f, (x,), (qb.ones((2,)),))[1])(qb.array([0.0, 3.0])).tolist() == [1.0, 6.0]
+
+
 def test_jacobian_and_hessian_over_a_reverse_rule_go_backward():
     x = qb.array([0.5, 2.0])
     s = 1 / (1 + np.exp(-x.numpy()))
