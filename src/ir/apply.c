@@ -430,7 +430,8 @@ static Val apply_matmul(Graph *g, Op op, Val *x, int n, const Attr *a)
         int64_t rows = type_size(&t[0]) / inner;
         v = gmatmul(greshape(x[0], 2, (int64_t[]){rows, inner}), x[1]);
     } else {
-        v = gmatmul(batched(x[0], &batch), batched(x[1], &batch));
+        Val right = batched(x[1], &batch);
+        v = gmatmul(batched(x[0], &batch), right);
     }
     if (!row) batch.dims[batch.rank++] = m;
     if (!column) batch.dims[batch.rank++] = columns;

@@ -62,9 +62,14 @@ Val gzeros(Val x) { return glike(x, 0); }
 
 /* ---- elementwise ---- */
 
+Val gplus(double c, Val x) { return gadd(glike(x, c), x); }
+
+Val gminus(double c, Val x) { return gsub(glike(x, c), x); }
+
+Val gtimes(double c, Val x) { return gmul(glike(x, c), x); }
+
 Val grecip(Val x) { return gdiv(glike(x, 1), x); }
 
-/* Operands that are built are built one after the other: C leaves the order of arguments open, and with it that of nodes. */
 Val gtrunc(Val x)
 {
     Val negative = gless(x, gzeros(x)), up = gceil(x);

@@ -1,5 +1,8 @@
 /* build.h: short builders for rules and passes. They take and return values and need no error check: on a failed graph, or on a
-   NONE operand, each returns NONE. Operands have equal shapes and dtypes here; users' manners are in apply.c. */
+   NONE operand, each returns NONE. Operands have equal shapes and dtypes here; users' manners are in apply.c.
+
+   C leaves the order of arguments open, and with it that of nodes: of the operands of one call at most one is built in it, so that a
+   graph is the same by any compiler. The others are names (tests/python/test_layers.py). */
 #ifndef BUILD_H
 #define BUILD_H
 
@@ -19,6 +22,9 @@ Val gconst(Graph *g, const Type *t, double value);           /* a splat constant
 Val gdense(Graph *g, const Type *t, qb_buffer *data);        /* a dense constant; takes a reference */
 Val glike(Val x, double value);                              /* value in x's type */
 Val gzeros(Val x);
+Val gplus(double c, Val x);                                  /* c + x, c - x, c * x: one operand is built, so their order is given */
+Val gminus(double c, Val x);
+Val gtimes(double c, Val x);
 Val grecip(Val x);                                           /* 1 / x */
 Val gtrunc(Val x);                                           /* towards zero */
 Val gpowi(Val x, int64_t n);

@@ -9,8 +9,20 @@ typedef Val Compose(Graph *g, const Val *x, const Attr *a);
 
 static Val number(Val x, double c) { return glike(x, c); }
 static Val is_nan(Val x) { return gnot_equal(x, x); }
-static Val is_inf(Val x) { return gequal(gabs(x), number(x, __builtin_inf())); }
-static Val is_finite(Val x) { return gless(gabs(x), number(x, __builtin_inf())); }
+static Val inf_of(Val x) { return number(x, __builtin_inf()); }
+
+static Val is_inf(Val x)
+{
+    Val inf = inf_of(x);
+    return gequal(gabs(x), inf);
+}
+
+static Val is_finite(Val x)
+{
+    Val inf = inf_of(x);
+    return gless(gabs(x), inf);
+}
+
 static Val positive(Val x) { return ggreater(x, gzeros(x)); }
 
 /* ---- elementwise ---- */
@@ -26,22 +38,32 @@ COMPOSE(isinf) { return is_inf(x[0]); }
 COMPOSE(isfinite) { return is_finite(x[0]); }
 
 /* NaN is not <= 0, and so stays. */
-COMPOSE(relu) { return gwhere(gless_equal(x[0], gzeros(x[0])), gzeros(x[0]), x[0]); }
+COMPOSE(relu)
+{
+    Val zero = gzeros(x[0]);
+    return gwhere(gless_equal(x[0], zero), zero, x[0]);
+}
 
 /* -|x|, whose derivative at 0 is 1: of the two formulas below the one for x <= 0 holds there. */
-static Val folded(Val x) { return gwhere(positive(x), gneg(x), x); }
+static Val folded(Val x)
+{
+    Val below = gneg(x);
+    return gwhere(positive(x), below, x);
+}
 
 static Val sigmoid(Val x)
 {
     Val z = gexp(folded(x)), one = number(x, 1);
-    return gdiv(gwhere(positive(x), one, z), gadd(one, z));
+    Val sum = gadd(one, z);
+    return gdiv(gwhere(positive(x), one, z), sum);
 }
 
 COMPOSE(sigmoid) { return sigmoid(x[0]); }
 
 COMPOSE(softplus)
 {
-    return gadd(gwhere(positive(x[0]), x[0], gzeros(x[0])), glog1p(gexp(folded(x[0]))));
+    Val rest = glog1p(gexp(folded(x[0]))), zero = gzeros(x[0]);
+    return gadd(gwhere(positive(x[0]), x[0], zero), rest);
 }
 
 COMPOSE(silu) { return gmul(x[0], sigmoid(x[0])); }
@@ -50,16 +72,22 @@ COMPOSE(silu) { return gmul(x[0], sigmoid(x[0])); }
 COMPOSE(gelu)
 {
     Val v = x[0];
-    if (!a->i)
-        return gmul(gmul(number(v, 0.5), v),
-                    gerfc(gmul(v, number(v, -0.707106781186547524400844))));
+    if (!a->i) {
+        Val tail = gerfc(gmul(v, number(v, -0.707106781186547524400844)));
+        return gmul(gtimes(0.5, v), tail);
+    }
     Val cube = gmul(gmul(v, v), v), u = gadd(v, gmul(number(v, 0.044715), cube));
     return gmul(v, sigmoid(gmul(number(v, 1.595769121605730711759763), u)));
 }
 
 COMPOSE(maximum) { return gmax2(x[0], x[1]); }
 
-static Val smaller(Val x, Val y) { return gwhere(glogical_or(gless(x, y), is_nan(x)), x, y); }
+static Val smaller(Val x, Val y)
+{
+    Val nan = is_nan(x);
+    return gwhere(glogical_or(gless(x, y), nan), x, y);
+}
+
 COMPOSE(minimum) { return smaller(x[0], x[1]); }
 COMPOSE(clip) { return smaller(gmax2(x[0], x[1]), x[2]); }
 
@@ -68,9 +96,9 @@ COMPOSE(clip) { return smaller(gmax2(x[0], x[1]), x[2]); }
 static Val floor_mod(Val x, Val y)
 {
     Val zero = gzeros(x), r = gfmod(x, y), below = gless(y, zero);
-    Val wrong = glogical_and(gnot_equal(r, zero), gnot_equal(gless(r, zero), below));
-    Val m = gwhere(wrong, gadd(r, y), r);
-    return gwhere(below, gneg(gadd(gneg(m), zero)), gadd(m, zero));
+    Val apart = gnot_equal(gless(r, zero), below), wrong = glogical_and(gnot_equal(r, zero), apart);
+    Val m = gwhere(wrong, gadd(r, y), r), up = gadd(m, zero);
+    return gwhere(below, gneg(gadd(gneg(m), zero)), up);
 }
 
 COMPOSE(mod) { return floor_mod(x[0], x[1]); }
@@ -81,12 +109,13 @@ COMPOSE(remainder) { return floor_mod(x[0], x[1]); }
 COMPOSE(floor_divide)
 {
     Val zero = gzeros(x[0]), q = gdiv(x[0], x[1]), r = gfmod(x[0], x[1]);
-    Val d = gdiv(gsub(x[0], r), x[1]),
-        wrong = glogical_and(gnot_equal(r, zero), gnot_equal(gless(r, zero), gless(x[1], zero)));
+    Val d = gdiv(gsub(x[0], r), x[1]), below = gless(x[1], zero);
+    Val apart = gnot_equal(gless(r, zero), below), wrong = glogical_and(gnot_equal(r, zero), apart);
     d = gwhere(wrong, gsub(d, number(d, 1)), d);
-    Val f = gfloor(d);
-    f = gwhere(ggreater(gsub(d, f), number(d, 0.5)), gadd(f, number(f, 1)), f);
-    f = gwhere(gequal(d, zero), gmul(q, zero), f);
+    Val f = gfloor(d), above = gadd(f, number(f, 1)), half = number(d, 0.5);
+    f = gwhere(ggreater(gsub(d, f), half), above, f);
+    Val signed_zero = gmul(q, zero);
+    f = gwhere(gequal(d, zero), signed_zero, f);
     return gstop_gradient(gwhere(gequal(x[1], zero), q, f));
 }
 
@@ -95,8 +124,8 @@ COMPOSE(floor_divide)
 COMPOSE(logaddexp)
 {
     Val more = ggreater(x[0], x[1]), hi = gwhere(more, x[0], x[1]), lo = gwhere(more, x[1], x[0]);
-    Val half = number(hi, 0.5), mean = gadd(gmul(half, x[0]), gmul(half, x[1]));
-    Val same = glogical_and(gequal(x[0], x[1]), is_inf(x[0]));
+    Val half = number(hi, 0.5), right = gmul(half, x[1]), mean = gadd(gmul(half, x[0]), right);
+    Val infinite = is_inf(x[0]), same = glogical_and(gequal(x[0], x[1]), infinite);
     return gwhere(same, mean, gadd(hi, glog1p(gexp(gsub(lo, hi)))));
 }
 
@@ -164,7 +193,7 @@ static Val prod_over(Val x, const Axes *r, const Attr *a)
     Val v = greshape(gtranspose(x, order), 2, flat);
     while (n > 1 && !val_none(v)) {
         int64_t h = n / 2;
-        Val pairs = gmul(gslice(v, 0, 0, h, 1), gslice(v, 0, h, h, 1));
+        Val second = gslice(v, 0, h, h, 1), pairs = gmul(gslice(v, 0, 0, h, 1), second);
         v = n % 2 ? gconcat(v.graph, (Val[]){pairs, gslice(v, 0, n - 1, 1, 1)}, 2, 0) : pairs;
         n = h + n % 2;
     }
@@ -184,7 +213,8 @@ static Val norm_over(Val x, const Axes *r, const Attr *a)
 {
     (void)a;
     Val m = gstop_gradient(reduce(OP_max, gabs(x), r)), one = number(m, 1);
-    m = gwhere(glogical_and(is_finite(m), gnot_equal(m, gzeros(m))), m, one);
+    Val apart = gnot_equal(m, gzeros(m));
+    m = gwhere(glogical_and(is_finite(m), apart), m, one);
     Val y = gdiv(x, spread(m, r, x));
     return gmul(m, gsqrt(reduce(OP_sum, gmul(y, y), r)));
 }
@@ -202,7 +232,8 @@ static Val logsumexp_over(Val x, const Axes *r, const Attr *a)
 {
     (void)a;
     Val m = gstop_gradient(reduce(OP_max, x, r));
-    m = gwhere(is_finite(m), m, gzeros(m));
+    Val zero = gzeros(m);
+    m = gwhere(is_finite(m), m, zero);
     return gadd(glog(reduce(OP_sum, gexp(gsub(x, spread(m, r, x))), r)), m);
 }
 

@@ -47,7 +47,11 @@ typedef struct {
     Body f[2];
 } Branches;
 
-static bool open(Branches *b, Graph *g) { return body_open(&b->f[0], g) & body_open(&b->f[1], g); }
+static bool open(Branches *b, Graph *g)
+{
+    bool first = body_open(&b->f[0], g);
+    return body_open(&b->f[1], g) && first;
+}
 
 static void drop(Branches *b)
 {

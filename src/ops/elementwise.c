@@ -8,26 +8,27 @@
 
 /* ---- helpers of the d columns ---- */
 
-static Val times(double c, Val x) { return gmul(glike(x, c), x); }
-
 /* 1 / (2 sqrt(x)), and 0 at 0 (of either sign). NaN for negatives, as z is. */
 static Val d_sqrt(Val x, Val z)
 {
-    return gwhere(gequal(x, gzeros(x)), gzeros(x), gdiv(glike(x, 0.5), z));
+    Val half = gdiv(glike(x, 0.5), z), zero = gzeros(x);
+    return gwhere(gequal(x, zero), zero, half);
 }
 
 /* y x^(y-1); 0 where x is 0 and y < 1. */
 static Val d_pow_x(Val x, Val y)
 {
-    Val one = glike(y, 1), pole = glogical_and(gequal(x, gzeros(x)), gless(y, one));
-    return gwhere(pole, gzeros(x), gmul(y, gpow(x, gsub(y, one))));
+    Val one = glike(y, 1), low = gless(y, one), zero = gzeros(x);
+    Val pole = glogical_and(gequal(x, zero), low), d = gmul(y, gpow(x, gsub(y, one)));
+    return gwhere(pole, zero, d);
 }
 
 /* x^y ln x; 0 where x <= 0. */
 static Val d_pow_y(Val x, Val y, Val z)
 {
     (void)y;
-    return gwhere(gless_equal(x, gzeros(x)), gzeros(x), gmul(z, glog(x)));
+    Val d = gmul(z, glog(x)), zero = gzeros(x);
+    return gwhere(gless_equal(x, zero), zero, d);
 }
 
 /* num / (x^2 + y^2), computed with x and y scaled by s = |x| + |y| so that no square leaves the
@@ -35,11 +36,11 @@ static Val d_pow_y(Val x, Val y, Val z)
    every higher order is exact without it. */
 static Val over_square(Val num, Val x, Val y)
 {
-    Val s = gstop_gradient(gadd(gabs(x), gabs(y)));
-    Val a = gdiv(x, s), b = gdiv(y, s);
-    Val d = gdiv(gdiv(gdiv(num, s), gadd(gmul(a, a), gmul(b, b))), s);
-    Val pole = glogical_or(gequal(s, gzeros(s)), gequal(s, glike(s, __builtin_inf())));
-    return gwhere(pole, gzeros(s), d);
+    Val high = gabs(y), s = gstop_gradient(gadd(gabs(x), high));
+    Val a = gdiv(x, s), b = gdiv(y, s), bb = gmul(b, b), sum = gadd(gmul(a, a), bb);
+    Val d = gdiv(gdiv(gdiv(num, s), sum), s), zero = gzeros(s);
+    Val infinite = gequal(s, glike(s, __builtin_inf()));
+    return gwhere(glogical_or(gequal(s, zero), infinite), zero, d);
 }
 
 /* The angle of the point (y, x): here x is the first operand, the ordinate. */
@@ -47,13 +48,28 @@ static Val d_atan2_x(Val x, Val y) { return over_square(y, x, y); }
 static Val d_atan2_y(Val x, Val y) { return gneg(over_square(x, x, y)); }
 
 /* x / z; 0 where the length z is 0. */
-static Val d_ratio(Val x, Val z) { return gwhere(gequal(z, gzeros(z)), gzeros(z), gdiv(x, z)); }
+static Val d_ratio(Val x, Val z)
+{
+    Val d = gdiv(x, z), zero = gzeros(z);
+    return gwhere(gequal(z, zero), zero, d);
+}
 
 /* 1 - x^2 without cancellation near 1 and -1. */
-static Val d_one_minus_sq(Val x) { return gmul(gsub(glike(x, 1), x), gadd(glike(x, 1), x)); }
+static Val d_one_minus_sq(Val x)
+{
+    Val more = gplus(1, x);
+    return gmul(gminus(1, x), more);
+}
+
+/* sqrt(x^2 - 1), which overflows where x does */
+static Val d_arccosh(Val x)
+{
+    Val more = gsqrt(gadd(x, glike(x, 1)));
+    return gmul(gsqrt(gsub(x, glike(x, 1))), more);
+}
 
 /* 2 / sqrt(pi) exp(-x^2) */
-static Val d_erf(Val x) { return times(1.1283791670955125738961589031, gexp(gneg(gmul(x, x)))); }
+static Val d_erf(Val x) { return gtimes(1.1283791670955125738961589031, gexp(gneg(gmul(x, x)))); }
 
 /* ---- op_partial: one function per operand of every row ---- */
 
@@ -97,7 +113,7 @@ static bool powi_infer(Graph *g, const Node *n, const Type *x, Type *out)
 static Val powi_slope(const Node *n, Val x, Val t)
 {
     int64_t i = n->attr->i;
-    return i ? gmul(t, gmul(glike(x, (double)i), gpowi(x, i - 1))) : NONE;
+    return i ? gmul(t, gtimes((double)i, gpowi(x, i - 1))) : NONE;
 }
 
 static void powi_jvp(Graph *g, const Node *n, const Val *x, const Val *z, const Val *t, Val *tz)

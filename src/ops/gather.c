@@ -41,7 +41,7 @@ static void gather_vjp(Graph *g, const Node *n, const Val *x, const Val *z, cons
 {
     (void)g;
     bool mask = type_of(ct[0])->dtype == QB_BOOL;
-    Val v = put(n, gzeros(x[0]), mask ? gcast_like(ct[0], z[0]) : ct[0]);
+    Val from = mask ? gcast_like(ct[0], z[0]) : ct[0], v = put(n, gzeros(x[0]), from);
     out[0] = mask ? gcast(v, QB_BOOL) : v;
 }
 

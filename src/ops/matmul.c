@@ -61,12 +61,12 @@ static void matmul_vmap(Graph *g, const Node *n, const Val *x, const bool *mappe
                         Val *z)
 {
     (void)g, (void)n, (void)size;
-    if (mapped[0] && mapped[1])
-        z[0] = gmatmul(x[0], x[1]);
-    else if (mapped[0])
-        z[0] = fold_rows(x[0], x[1]);
-    else
-        z[0] = gswap_last(fold_rows(gswap_last(x[1]), gswap_last(x[0])));
+    if (mapped[0]) {
+        z[0] = mapped[1] ? gmatmul(x[0], x[1]) : fold_rows(x[0], x[1]);
+        return;
+    }
+    Val left = gswap_last(x[0]);
+    z[0] = gswap_last(fold_rows(gswap_last(x[1]), left));
 }
 
 const Rules matmul_rules = {.infer = matmul_infer,

@@ -94,7 +94,8 @@ static void extreme_jvp(Graph *g, const Node *n, const Val *x, const Val *z, con
 {
     (void)g;
     Val tied = ties(n, x[0], z[0]);
-    tz[0] = gdiv(gsum(gselect0(tied, t[0]), n->attr->list, n->attr->n), how_many(n, tied, z[0]));
+    Val count = how_many(n, tied, z[0]);
+    tz[0] = gdiv(gsum(gselect0(tied, t[0]), n->attr->list, n->attr->n), count);
 }
 
 static void extreme_vjp(Graph *g, const Node *n, const Val *x, const Val *z, const Val *ct,
@@ -103,8 +104,8 @@ static void extreme_vjp(Graph *g, const Node *n, const Val *x, const Val *z, con
     (void)g;
     Val wide = spread(n, x[0], ct[0]);
     if (type_of(ct[0])->dtype != QB_BOOL) {
-        Val tied = ties(n, x[0], z[0]);
-        wide = gdiv(gselect0(tied, wide), spread(n, x[0], how_many(n, tied, z[0])));
+        Val tied = ties(n, x[0], z[0]), count = spread(n, x[0], how_many(n, tied, z[0]));
+        wide = gdiv(gselect0(tied, wide), count);
     }
     out[0] = wide;
 }

@@ -52,7 +52,11 @@ typedef struct {
     Body f[2];
 } Bodies;
 
-static bool open(Bodies *b, Graph *g) { return body_open(&b->f[0], g) & body_open(&b->f[1], g); }
+static bool open(Bodies *b, Graph *g)
+{
+    bool first = body_open(&b->f[0], g);
+    return body_open(&b->f[1], g) && first;
+}
 
 static void drop(Bodies *b)
 {
@@ -307,7 +311,8 @@ static bool bounded_step(Graph *g, const Node *n, Graph **out)
 {
     Body f, skip;
     Val *in = NULL, *z = NULL, go;
-    bool ok = body_open(&f, g) & body_open(&skip, g);
+    bool ok = body_open(&f, g);
+    ok = body_open(&skip, g) && ok;
     if (ok) {
         in = body_alloc(&f, n->n, sizeof *in);
         z = body_alloc(&f, n->results, sizeof *z);

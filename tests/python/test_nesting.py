@@ -1,7 +1,8 @@
 """Random chains of transforms over random small programs, each link against finite differences or a loop of the one before.
 
 Every program and every link takes an array of three elements to one of three, so links may follow in any order. By induction over the
-links a chain is right when each of them is. Set QUABLA_EXHAUSTIVE for a long run.
+links a chain is right when each of them is. Programs hold branches and loops whose bodies are drawn too, and links wrap a function in
+one. Set QUABLA_EXHAUSTIVE for a long run, QUABLA_SEED for another one (its first seed).
 """
 
 import os
@@ -13,7 +14,8 @@ import quabla as qb
 np = pytest.importorskip("numpy")
 
 N = 3
-CHAINS = 2000 if os.environ.get("QUABLA_EXHAUSTIVE") else 150
+CHAINS = 3000 if os.environ.get("QUABLA_EXHAUSTIVE") else 150
+FIRST = int(os.environ.get("QUABLA_SEED", "0"))
 
 
 def arr(x):
@@ -34,17 +36,18 @@ def _(primals, tangents):
     return ruled(x), t * (qb.cos(x) * x + qb.sin(x))
 
 
-def reversed_rule():
-    f = qb.custom_vjp(lambda x: qb.tanh(x) * x)
-    f.defvjp(lambda x: (qb.tanh(x) * x, x), lambda x, ct: (ct * (qb.tanh(x) + x * (1.0 - qb.tanh(x) ** 2)),))
-    return f
+@qb.custom_vjp
+def reversed_rule(x):
+    return qb.tanh(x) * x
 
 
-def step(r, reverse_rules):
+reversed_rule.defvjp(lambda x: (qb.tanh(x) * x, x), lambda x, ct: (ct * (qb.tanh(x) + x * (1.0 - qb.tanh(x) ** 2)),))
+
+
+def plain(r, reverse_rules):
     """One smooth function of an array of three and the values before it; its constants are drawn here, once."""
     a, m = r.uniform(0.4, 0.9), arr(np.array([[r.uniform(-0.6, 0.6) for _ in range(N)] for _ in range(N)]))
     w = arr([r.uniform(-1, 1) for _ in range(N)])
-    vjp_ruled = reversed_rule()
     kinds = [
         lambda x, y: qb.sin(x * a) + y * 0.5,
         lambda x, y: qb.tanh(x * y),
@@ -55,8 +58,6 @@ def step(r, reverse_rules):
         lambda x, y: qb.where(x > 0.1, qb.sin(x), x * y),
         lambda x, y: ruled(x) * 0.5 + y * 0.3,
         lambda x, y: qb.checkpoint(lambda x: qb.sin(x * w) * y)(x),
-        lambda x, y: qb.fori_loop(0, 2, lambda i, c: qb.sin(c) * a + y * 0.3, x),
-        lambda x, y: qb.cond(qb.sum(y) > 0.2, lambda x: x * a, lambda x: qb.sin(x) + y, x),
         lambda x, y: qb.stack([qb.sum(x * y), qb.max(x) * 0.5, x[0] * y[2]]),
         lambda x, y: qb.vmap(lambda s, t: qb.sin(s) * t)(x, y),
         lambda x, y: qb.vmap(qb.grad(lambda s: qb.sin(s * a) * s))(x) + y * 0.1,
@@ -64,12 +65,48 @@ def step(r, reverse_rules):
         lambda x, y: x / (2.0 + y * y) + qb.sqrt(1.0 + x * x) * 0.3,
     ]
     if reverse_rules:
-        kinds.append(lambda x, y: vjp_ruled(x) * 0.5 + y * 0.2)
+        kinds.append(lambda x, y: reversed_rule(x) * 0.5 + y * 0.2)
     return r.choice(kinds)
 
 
+def region(r, reverse_rules, depth):
+    """A branch or a loop. Its bodies are drawn; what they do not take as an operand or carry they close over."""
+    f, g, h = (step(r, reverse_rules, depth - 1) for _ in range(3))
+    a, level, n = r.uniform(0.3, 0.7), r.uniform(-0.5, 0.5), r.choice([1, 2, 3, 8])
+    unroll = r.random() < 0.2
+    once = lambda c, y: qb.tanh(f(c, y)) * a + c * 0.2  # noqa: E731
+
+    def scan_over(x, y):
+        c, ys = qb.scan(lambda c, s: (once(c, s[0]), (g(c, y) * s[1], c[0])), x, (qb.stack([x, y]), arr([a, level])))
+        return c + qb.mean(ys[0], axis=0) + ys[1][1] * y
+
+    def two_carries(x, y):
+        c = qb.scan(lambda c, i: ({"p": once(c["q"], y), "q": c["p"] * a}, qb.sum(c["p"])), {"p": x, "q": y}, length=n)
+        return c[0]["p"] + c[0]["q"] * qb.mean(c[1])
+
+    kinds = [
+        lambda x, y: qb.cond(qb.sum(y) > level, lambda x: f(x, y), lambda x: g(x, y) * a, x),
+        lambda x, y: qb.switch(qb.sum(x) * 2.0 + 1.0, [f, g, h], x, y),
+        lambda x, y: qb.fori_loop(0, n, lambda i, c: once(c, y) * (1.0 + 0.1 * i), x, unroll=unroll),
+        lambda x, y: qb.scan(lambda c, i: (once(c, y), None), x, length=n, unroll=unroll)[0],
+        lambda x, y: qb.while_loop(
+            lambda c: c["n"] < n, lambda c: {"x": once(c["x"], y), "n": c["n"] + 1.0}, {"x": x, "n": 0.0}, max_steps=9
+        )["x"],
+        lambda x, y: qb.while_loop(lambda c: qb.sum(c * c) > 0.3, lambda c: once(c, y) * 0.5, x, max_steps=n),
+        lambda x, y: qb.vmap(lambda s, t: qb.cond(s > level, lambda s: qb.sin(s) * t, lambda s: s - t * a, s))(x, y),
+        lambda x, y: qb.checkpoint(lambda x: qb.fori_loop(0, n, lambda i, c: once(c, y), x))(x),
+        scan_over,
+        two_carries,
+    ]
+    return r.choice(kinds)
+
+
+def step(r, reverse_rules, depth):
+    return region(r, reverse_rules, depth) if depth > 0 and r.random() < 0.4 else plain(r, reverse_rules)
+
+
 def program(r, reverse_rules):
-    steps = [step(r, reverse_rules) for _ in range(r.randint(2, 4))]
+    steps = [step(r, reverse_rules, 2) for _ in range(r.randint(2, 4))]
 
     def f(x):
         y = x * 0.7 + 0.1
@@ -148,62 +185,125 @@ def link_closure(f, v):
     return outer, lambda x: np.array([slope(lambda w: qb.sum(f(w * arr(x))), v, e) for e in np.eye(N)])
 
 
+def same(f):
+    return lambda x: f(arr(x)).numpy()
+
+
 def link_jit(f, v):
-    return qb.jit(f), lambda x: f(arr(x)).numpy()
+    return qb.jit(f), same(f)
 
 
 def link_checkpoint(f, v):
-    return qb.checkpoint(f), lambda x: f(arr(x)).numpy()
+    return qb.checkpoint(f), same(f)
 
 
-def link_loop(f, v):
+def link_custom_jvp(f, v):
+    g = qb.custom_jvp(f)
+    g.defjvp(lambda primals, tangents: qb.jvp(f, primals, tangents))
+    return g, same(f)
+
+
+def link_custom_vjp(f, v):
+    g = qb.custom_vjp(f)
+    g.defvjp(lambda x: (f(x), x), lambda x, ct: qb.vjp(f, x)[1](ct))
+    return g, same(f)
+
+
+def link_scan(f, v):
     return (
         lambda x: qb.scan(lambda c, i: (f(c) * 0.4, c), x, length=2)[0],
         lambda x: f(f(arr(x)) * 0.4).numpy() * 0.4,
     )
 
 
-LINKS = [
-    link_grad,
-    link_value_and_grad,
-    link_jvp,
-    link_vjp,
-    link_jacobian,
-    link_hessian,
-    link_vmap,
-    link_vmap_axis,
-    link_closure,
-    link_jit,
-    link_checkpoint,
-    link_loop,
-]
-EXACT = {link_jit}
-FORWARD = {link_jvp}  # not over a function with a reverse rule only
-HIGHER = {link_grad, link_value_and_grad, link_jvp, link_vjp, link_jacobian, link_hessian, link_closure}
+def link_scan_over(f, v):
+    """The function of each row, one after the other: vmap by a loop."""
+    rows = lambda x: qb.stack([x, x * 0.5, x * arr(v)])  # noqa: E731
+    return (
+        lambda x: qb.sum(qb.scan(lambda c, s: (c, f(s)), 0.0, rows(x))[1], axis=0),
+        lambda x: sum(f(arr(r)).numpy() for r in (x, x * 0.5, x * v)),
+    )
 
 
-@pytest.mark.parametrize("seed", range(CHAINS))
+def link_while(f, v):
+    def loop(x):
+        return qb.while_loop(lambda c: c[1] < 2, lambda c: (f(c[0]) * 0.4, c[1] + 1), (x, 0.0), max_steps=3)[0]
+
+    return loop, lambda x: f(f(arr(x)) * 0.4).numpy() * 0.4
+
+
+def link_cond(f, v):
+    def either(x):
+        return qb.cond(x[0] > v[0], f, lambda x: f(x) * x, x)
+
+    return either, lambda x: f(arr(x)).numpy() * (1.0 if x[0] > v[0] else x)
+
+
+def link_switch(f, v):
+    which = arr(abs(v[0]) * 3)
+    return (
+        lambda x: qb.switch(which + x[0] * 0.0, [qb.sin, f, lambda x: x * f(x)], x),
+        lambda x: [np.sin(x), f(arr(x)).numpy(), x * f(arr(x)).numpy()][int(which.item())],
+    )
+
+
+# How often each is drawn.
+LINKS = {
+    link_grad: 2,
+    link_value_and_grad: 1,
+    link_jvp: 2,
+    link_vjp: 2,
+    link_jacobian: 2,
+    link_hessian: 2,
+    link_vmap: 2,
+    link_vmap_axis: 2,
+    link_closure: 2,
+    link_jit: 1,
+    link_checkpoint: 1,
+    link_custom_jvp: 1,
+    link_custom_vjp: 1,
+    link_scan: 1,
+    link_scan_over: 1,
+    link_while: 1,
+    link_cond: 1,
+    link_switch: 1,
+}
+FORWARD = {link_jvp, link_custom_jvp}  # not over a function that has a reverse rule alone
+REVERSE = {link_grad, link_value_and_grad, link_vjp, link_jacobian, link_hessian, link_closure}  # splice that rule
+HIGHER = REVERSE | {link_jvp}
+
+
+def links(r, reverse_rules):
+    """Up to four, of at most three orders."""
+    orders, out = 0, []
+    for _ in range(r.randint(1, 4)):
+        fit = [k for k in LINKS if not (reverse_rules and k in FORWARD) and not (orders >= 3 and k in HIGHER)]
+        link = r.choices(fit, [LINKS[k] for k in fit])[0]
+        orders += 2 if link is link_hessian else link in HIGHER
+        reverse_rules = link is link_custom_vjp or (reverse_rules and link not in REVERSE)
+        out.append((link, orders))
+    return out
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + CHAINS))
 def test_a_chain_agrees_with_finite_differences_link_by_link(seed):
     r = random.Random(seed)
-    reverse_rules = seed % 5 == 0
-    f, names, orders = program(r, reverse_rules), [], 0
+    reverse_rules = seed % 3 == 0
+    f, names = program(r, reverse_rules), []
     x = np.array([r.uniform(-1, 1) for _ in range(N)])
-    for _ in range(r.randint(1, 4)):
-        choices = [k for k in LINKS if not (reverse_rules and k in FORWARD) and not (orders >= 3 and k in HIGHER)]
-        link = r.choice(choices)
-        orders += 2 if link is link_hessian else link in HIGHER
+    for link, orders in links(r, reverse_rules):
         names.append(link.__name__)
         g, numbers = link(f, np.array([r.uniform(-1, 1) for _ in range(N)]))
         got, want = g(arr(x)).numpy(), numbers(x)
         scale = 1.0 + np.abs(want).max() + np.abs(f(arr(x)).numpy()).max()
-        tolerance = 0 if link in EXACT else 2e-6 * scale * 4**orders
+        tolerance = 0 if link is link_jit else 2e-6 * scale * 4**orders
         assert np.abs(got - want).max() <= tolerance, (seed, names, got, want)
         compiled = qb.jit(g)(arr(x)).numpy()
         assert compiled.tobytes() == got.tobytes(), (seed, names, "jit")
         f = g
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + 60))
 def test_forward_and_reverse_mode_agree(seed):
     r = random.Random(seed)
     f, x = program(r, False), arr([r.uniform(-1, 1) for _ in range(N)])
