@@ -186,6 +186,10 @@ QB_API bool qb_jvp(qb_graph *dst, const qb_graph *src, const qb_value *args, con
    which inputs need a gradient. */
 QB_API bool qb_vjp(qb_graph *dst, const qb_graph *src, const qb_value *args, const qb_value *cotangents,
                    const bool *wanted, qb_value *outs, qb_value *grads, qb_error *err);
+/* outs as qb_vjp would write them, before cotangents are known: the program with the rules of custom_jvp and custom_vjp between wanted inputs
+   and seeded outputs (either may be NULL: all) in place. What differentiates outs goes through them. */
+QB_API bool qb_vjp_values(qb_graph *dst, const qb_graph *src, const qb_value *args, const bool *wanted, const bool *seeded,
+                          qb_value *outs, qb_error *err);
 /* mapped[i]: args[i] has the batch axis first, of length size. out_mapped[i] says the same of outs[i]. */
 QB_API bool qb_vmap(qb_graph *dst, const qb_graph *src, const qb_value *args, const bool *mapped, int64_t size,
                     qb_value *outs, bool *out_mapped, qb_error *err);

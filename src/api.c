@@ -244,7 +244,8 @@ bool qb_while(qb_graph *g, const qb_graph *test, const qb_graph *body, int64_t m
     return settle(g, err);
 }
 
-static bool custom_node(Graph *g, Op op, const char *name, Graph *const *bodies, const Val *x, int n, Val *outs, qb_error *err)
+static bool custom_node(Graph *g, Op op, const char *name, Graph *const *bodies, const Val *x,
+                        int n, Val *outs, qb_error *err)
 {
     if (!usable(g, err) || !owned(g, x, n, false, "operand", err)) return false;
     for (Graph *const *b = bodies; *b; b++)
@@ -255,24 +256,34 @@ static bool custom_node(Graph *g, Op op, const char *name, Graph *const *bodies,
 
 #define UNCONST(g) ((Graph *)(uintptr_t)(g))
 
-bool qb_checkpoint(qb_graph *g, const qb_graph *value, const qb_value *x, int n, qb_value *outs, qb_error *err)
+bool qb_checkpoint(qb_graph *g, const qb_graph *value, const qb_value *x, int n, qb_value *outs,
+                   qb_error *err)
 {
     return custom_node(g, OP_checkpoint, NULL, (Graph *[]){UNCONST(value), NULL}, x, n, outs, err);
 }
 
-bool qb_custom_jvp(qb_graph *g, const char *name, const qb_graph *value, const qb_graph *rule, const qb_value *x, int n,
-                   qb_value *outs, qb_error *err)
+bool qb_custom_jvp(qb_graph *g, const char *name, const qb_graph *value, const qb_graph *rule,
+                   const qb_value *x, int n, qb_value *outs, qb_error *err)
 {
-    if (!custom_node(g, OP_custom_jvp, name, (Graph *[]){UNCONST(value), UNCONST(rule), NULL}, x, n, outs, err)) return false;
+    if (!custom_node(g, OP_custom_jvp, name, (Graph *[]){UNCONST(value), UNCONST(rule), NULL}, x, n,
+                     outs, err))
+        return false;
     if (custom_linear(g, rule, n)) return true;
-    if (settle(g, err)) error_set(err, QB_EVALUE, "custom_jvp of '%s': the tangents that the rule returns are not linear in those it gets", name ? name : "?");
+    if (settle(g, err))
+        error_set(err, QB_EVALUE,
+                  "custom_jvp of '%s': the tangents that the rule returns are not linear in those "
+                  "it gets",
+                  name ? name : "?");
     return false;
 }
 
-bool qb_custom_vjp(qb_graph *g, const char *name, const qb_graph *value, const qb_graph *forward, const qb_graph *backward,
-                   const qb_value *x, int n, qb_value *outs, qb_error *err)
+bool qb_custom_vjp(qb_graph *g, const char *name, const qb_graph *value, const qb_graph *forward,
+                   const qb_graph *backward, const qb_value *x, int n, qb_value *outs,
+                   qb_error *err)
 {
-    return custom_node(g, OP_custom_vjp, name, (Graph *[]){UNCONST(value), UNCONST(forward), UNCONST(backward), NULL}, x, n, outs, err);
+    return custom_node(g, OP_custom_vjp, name,
+                       (Graph *[]){UNCONST(value), UNCONST(forward), UNCONST(backward), NULL}, x, n,
+                       outs, err);
 }
 #undef UNCONST
 
@@ -362,6 +373,16 @@ bool qb_vjp(qb_graph *dst, const qb_graph *src, const qb_value *args, const qb_v
         !same_types(src, cotangents, src->outputs, n, "cotangent", err))
         return false;
     vjp_run(dst, src, args, cotangents, wanted, outs, grads);
+    return settle(dst, err);
+}
+
+bool qb_vjp_values(qb_graph *dst, const qb_graph *src, const qb_value *args, const bool *wanted,
+                   const bool *seeded, qb_value *outs, qb_error *err)
+{
+    if (!bindable(dst, src, args, err) ||
+        !same_types(src, args, src->inputs, (int)src->n_inputs, "argument", err))
+        return false;
+    vjp_values(dst, src, args, wanted, seeded, outs);
     return settle(dst, err);
 }
 

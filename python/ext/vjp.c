@@ -29,6 +29,34 @@ static Vjp *make(Py_ssize_t n)
     return v;
 }
 
+/* Inputs of the traced function that are primals; the others are what it closes over. */
+static bool *wanted_inputs(const Vjp *v)
+{
+    bool *wanted = PyMem_Calloc((size_t)qb_graph_input_count(v->f->graph) + 1, sizeof *wanted);
+    if (!wanted) return (bool *)PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < v->d.leaves.n; i++)
+        if (v->d.input[i] >= 0) wanted[v->d.input[i]] = true;
+    return wanted;
+}
+
+/* The value, which reverse mode will have gone through: what differentiates it must find the rules of users in place. */
+static bool evaluate(Vjp *v, qb_value *outs)
+{
+    qb_error err = {0};
+    bool *wanted = wanted_inputs(v),
+         *seeded = PyMem_Calloc((size_t)qb_graph_output_count(v->f->graph) + 1, sizeof *seeded);
+    bool ok = wanted && seeded;
+    if (wanted && !seeded) PyErr_NoMemory();
+    for (Py_ssize_t i = 0; ok && i < v->o.leaves.n; i++)
+        if (v->o.index[i] >= 0) seeded[v->o.index[i]] = true;
+    ok = ok &&
+         (qb_vjp_values(v->outer->graph, v->f->graph, v->f->bound, wanted, seeded, outs, &err) ||
+          error_raise(&err));
+    PyMem_Free(wanted);
+    PyMem_Free(seeded);
+    return ok;
+}
+
 /* Trace fun(*primals). With has_aux, *aux gets what the function returned beside its value. */
 static Vjp *stage(PyObject *fun, bool has_aux, PyObject *primals, PyObject **aux)
 {
@@ -55,12 +83,10 @@ static Vjp *stage(PyObject *fun, bool has_aux, PyObject *primals, PyObject **aux
     ok = ok && stage_outputs(v->f, value, &v->o) &&
          (!has_aux || stage_outputs(v->f, PyTuple_GET_ITEM(result, 1), &more));
     ok = stage_close(v->f, ok);
-    qb_error err = {0};
     qb_value *outs =
         ok ? PyMem_Calloc((size_t)qb_graph_output_count(v->f->graph) + 1, sizeof *outs) : NULL;
     if (ok && !outs) ok = (PyErr_NoMemory(), false);
-    if (ok && !qb_inline(v->outer->graph, v->f->graph, v->f->bound, outs, &err))
-        ok = (error_raise(&err), false);
+    ok = ok && evaluate(v, outs);
     if (ok) ok = (v->out = stage_result(v->outer, &v->o, outs)) != NULL;
     if (ok && has_aux) ok = (*aux = stage_result(v->outer, &more, outs)) != NULL;
     PyMem_Free(outs);
@@ -147,11 +173,8 @@ static bool backward(Vjp *v, Frame *f, const qb_value *in, const qb_value *cts, 
                      qb_value *grads)
 {
     qb_error err = {0};
-    const int n_in = qb_graph_input_count(v->f->graph);
-    bool *wanted = PyMem_Calloc((size_t)n_in + 1, sizeof *wanted);
-    if (!wanted) return PyErr_NoMemory(), false;
-    for (Py_ssize_t i = 0; i < v->d.leaves.n; i++)
-        if (v->d.input[i] >= 0) wanted[v->d.input[i]] = true;
+    bool *wanted = wanted_inputs(v);
+    if (!wanted) return false;
     const bool ok = qb_vjp(f->graph, v->f->graph, in, cts, wanted, outs, grads, &err);
     PyMem_Free(wanted);
     return ok || error_raise(&err);

@@ -187,8 +187,9 @@ typedef struct {
     void (*vjp)(Graph *g, const Node *n, const Val *x, const Val *z, const Val *ct, Val *out);
     /* mapped operands have the batch axis (length size) first. The result always has it; at least one operand is mapped. */
     void (*vmap)(Graph *g, const Node *n, const Val *x, const bool *mapped, int64_t size, Val *z);
-    /* Region ops have these in place of jvp and vjp. Results and tangents come from one node: both are written. */
-    void (*jvp_both)(Graph *g, const Node *n, const Val *x, const Val *t, Val *z, Val *tz);
+    /* Region ops have these in place of jvp and vjp. Results and tangents come from one node: both are written. read: results whose
+       tangent is asked for. */
+    void (*jvp_both)(Graph *g, const Node *n, const Val *x, const Val *t, const bool *read, Val *z, Val *tz);
     /* vmap of a region: which results are mapped is said per result. */
     void (*vmap_some)(Graph *g, const Node *n, const Val *x, const bool *mapped, int64_t size, Val *z, bool *z_mapped);
     /* Reverse mode in two parts, so that the first run keeps what the second needs. forward writes z and returns what backward gets

@@ -109,7 +109,7 @@ static bool jvp_notes(JvpNotes *w, Body *f, uint32_t m, uint32_t results)
 }
 
 static void jvp_branches(Branches *b, JvpNotes *w, const Node *n, const Val *x, const Val *t,
-                         Val *z, Val *tz)
+                         const bool *read, Val *z, Val *tz)
 {
     for (uint32_t k = 0; k + 1 < n->n; k++) {
         input(b, x[k + 1], input_type(n, k), &w->in[0][k], &w->in[1][k]);
@@ -117,7 +117,8 @@ static void jvp_branches(Branches *b, JvpNotes *w, const Node *n, const Val *x, 
         if (!val_none(t[k + 1])) input(b, t[k + 1], &tt, &w->t[0][k], &w->t[1][k]);
     }
     for (int i = 0; i < 2; i++)
-        if (!jvp_run(b->f[i].body, n->sub[i], w->in[i], w->t[i], w->z[i], w->tz[i])) return;
+        if (!jvp_run_some(b->f[i].body, n->sub[i], w->in[i], w->t[i], read, w->z[i], w->tz[i]))
+            return;
     for (uint32_t r = 0; r < n->results; r++) either(b, w->z[0][r], w->z[1][r]);
     for (uint32_t r = 0; r < n->results; r++) w->has[r] = either(b, w->tz[0][r], w->tz[1][r]);
     if (!emit(b, x[0], w->out)) return;
@@ -126,12 +127,13 @@ static void jvp_branches(Branches *b, JvpNotes *w, const Node *n, const Val *x, 
         tz[r] = w->has[r] ? w->out[i++] : NONE;
 }
 
-static void cond_jvp(Graph *g, const Node *n, const Val *x, const Val *t, Val *z, Val *tz)
+static void cond_jvp(Graph *g, const Node *n, const Val *x, const Val *t, const bool *read, Val *z,
+                     Val *tz)
 {
     Branches b;
     JvpNotes w;
     if (open(&b, g) && jvp_notes(&w, &b.f[0], n->n, n->results))
-        jvp_branches(&b, &w, n, x, t, z, tz);
+        jvp_branches(&b, &w, n, x, t, read, z, tz);
     drop(&b);
 }
 

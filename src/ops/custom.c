@@ -233,7 +233,8 @@ const Rules instead_rules = {.infer = instead_infer,
 
 /* ---- checkpoint ---- */
 
-static void checkpoint_jvp(Graph *g, const Node *n, const Val *x, const Val *t, Val *z, Val *tz)
+static void checkpoint_jvp(Graph *g, const Node *n, const Val *x, const Val *t, const bool *read,
+                           Val *z, Val *tz)
 {
     Body b;
     uint32_t results = n->results;
@@ -247,7 +248,7 @@ static void checkpoint_jvp(Graph *g, const Node *n, const Val *x, const Val *t, 
             Type strong = body_strong(input_type(n->sub[0], k));
             if (!val_none(t[k])) ti[k] = body_input(&b, t[k], &strong);
         }
-        jvp_run(b.body, n->sub[0], in, ti, out, to);
+        jvp_run_some(b.body, n->sub[0], in, ti, read, out, to);
         for (uint32_t r = 0; r < results; r++) graph_output(b.body, out[r]);
         for (uint32_t r = 0; r < results; r++)
             if (!val_none(to[r])) graph_output(b.body, to[r]);
@@ -315,8 +316,10 @@ static void rule_arguments(const Node *n, const Val *x, const Val *t, Val *args)
         if (floating(n->sub[0], n->sub[0]->inputs[k])) args[i++] = t ? or_zeros(t[k], x[k]) : x[k];
 }
 
-static void custom_jvp_jvp(Graph *g, const Node *n, const Val *x, const Val *t, Val *z, Val *tz)
+static void custom_jvp_jvp(Graph *g, const Node *n, const Val *x, const Val *t, const bool *read,
+                           Val *z, Val *tz)
 {
+    (void)read;
     Body b; /* for its arena */
     if (!body_open(&b, g)) return;
     Val *args = body_alloc(&b, 2 * (size_t)n->n, sizeof *args),
@@ -388,9 +391,10 @@ static void custom_jvp_vmap(Graph *g, const Node *n, const Val *x, const bool *m
 
 /* ---- custom_vjp ---- */
 
-static void custom_vjp_jvp(Graph *g, const Node *n, const Val *x, const Val *t, Val *z, Val *tz)
+static void custom_vjp_jvp(Graph *g, const Node *n, const Val *x, const Val *t, const bool *read,
+                           Val *z, Val *tz)
 {
-    (void)x, (void)t, (void)z, (void)tz;
+    (void)x, (void)t, (void)read, (void)z, (void)tz;
     fail(g, QB_EVALUE,
          "forward mode through the custom_vjp function '%s', which has a reverse rule only; take "
          "reverse mode (grad, vjp), or "

@@ -121,7 +121,8 @@ static void jvp_emit(Body *f, Notes *w, const Node *n, const bool *has, Val *z, 
 }
 
 /* One attempt; true when it has to be made again with more tangents. */
-static bool jvp_try(Graph *g, const Node *n, const Val *x, const Val *t, bool *has, Val *z, Val *tz)
+static bool jvp_try(Graph *g, const Node *n, const Val *x, const Val *t, const bool *read,
+                    bool *has, Val *z, Val *tz)
 {
     Body f;
     Notes w;
@@ -132,7 +133,7 @@ static bool jvp_try(Graph *g, const Node *n, const Val *x, const Val *t, bool *h
         inputs_with_tangents(&f, &w, n, x, t, has, 0, m, false);
         inputs_with_tangents(&f, &w, n, x, t, has, m, e, true);
         inputs_with_tangents(&f, &w, n, x, t, has, e, (int)n->n, false);
-        if (jvp_run(f.body, n->sub[0], w.in, w.t, w.z, w.tz)) {
+        if (jvp_run_some(f.body, n->sub[0], w.in, w.t, read, w.z, w.tz)) {
             more = spread(&s, w.tz, has);
             if (!more) jvp_emit(&f, &w, n, has, z, tz);
         }
@@ -141,16 +142,16 @@ static bool jvp_try(Graph *g, const Node *n, const Val *x, const Val *t, bool *h
     return more;
 }
 
-static void scan_jvp(Graph *g, const Node *n, const Val *x, const Val *t, Val *z, Val *tz)
+static void scan_jvp(Graph *g, const Node *n, const Val *x, const Val *t, const bool *read, Val *z,
+                     Val *tz)
 {
-    bool *has = mem_zeroed((size_t)n->n + 1, sizeof *has);
-    if (!has) {
-        fail(g, QB_EMEMORY, "out of memory for a loop of %u operands", (unsigned)n->n);
-        return;
-    }
-    for (uint32_t k = 0; k < n->n; k++) has[k] = !val_none(t[k]);
-    while (jvp_try(g, n, x, t, has, z, tz)) {}
-    mem_free(has);
+    Arena a = {0};
+    bool *has = scan_vjp_room(g, &a, n->n, sizeof *has);
+    bool *all = has ? scan_vjp_read(g, &a, n->sub[0], (int)n->attr->i, read) : NULL;
+    for (uint32_t k = 0; all && k < n->n; k++)
+        has[k] = !val_none(t[k]) && ((int64_t)k >= n->attr->i || all[k]);
+    while (all && jvp_try(g, n, x, t, all, has, z, tz)) {}
+    arena_free(&a);
 }
 
 /* ---- vmap: xs and stacked results have the batch axis second, so that an iteration's slice has it

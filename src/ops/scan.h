@@ -51,6 +51,8 @@ bool scan_vjp_ahead(Graph *g, Arena *a, const Reverse *r, int64_t length, const 
 bool scan_vjp_back(Graph *g, Arena *a, const Reverse *r, int64_t length, const In *in, const Out *tape, const Val *dy, Cots *c, Val *dx);
 bool scan_vjp_in(Graph *g, Arena *a, const Loop *l, In *in);        /* room for the operands */
 bool scan_vjp_out(Graph *g, Arena *a, const Loop *l, Out *o);
+/* Outputs of the body whose tangents the results `read` come from: those, and next carries that they depend on. */
+bool *scan_vjp_read(Graph *g, Arena *a, const Graph *body, int carries, const bool *read);
 void *scan_vjp_room(Graph *g, Arena *a, int64_t n, size_t size);    /* zeroed; NULL: the failure is in g */
 bool scan_vjp_tapes(const Reverse *r, int k);                       /* does the reverse step read carry k? */
 

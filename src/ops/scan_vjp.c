@@ -68,6 +68,22 @@ static bool find_live(Graph *g, const Loop *l, const bool *need, const bool *rea
     return ok;
 }
 
+bool *scan_vjp_read(Graph *g, Arena *a, const Graph *body, int carries, const bool *read)
+{
+    bool *all = scan_vjp_room(g, a, body->n_outputs, 1),
+         *reached = scan_vjp_room(g, a, body->n_outputs, 1),
+         *touched = scan_vjp_room(g, a, body->n_inputs, 1);
+    if (graph_failed(g)) return NULL;
+    memcpy(all, read, body->n_outputs);
+    for (bool more = true; more;) {
+        if (!vjp_flow(g, body, NULL, all, reached, touched)) return NULL;
+        more = false;
+        for (int k = 0; k < carries; k++)
+            if (touched[k] && !all[k]) all[k] = more = true;
+    }
+    return all;
+}
+
 /* need: inputs of the body that depend on what is wanted; seeds: outputs that may have a cotangent. */
 typedef struct {
     bool *need, *reached, *seeds, *touched;

@@ -129,7 +129,8 @@ static void jvp_emit(Bodies *b, Notes *w, const Node *n, const bool *has, Val *z
 }
 
 /* One attempt; true when it has to be made again with more tangents. */
-static bool jvp_try(Graph *g, const Node *n, const Val *x, const Val *t, bool *has, Val *z, Val *tz)
+static bool jvp_try(Graph *g, const Node *n, const Val *x, const Val *t, const bool *read,
+                    bool *has, Val *z, Val *tz)
 {
     Bodies b;
     Notes w;
@@ -137,7 +138,7 @@ static bool jvp_try(Graph *g, const Node *n, const Val *x, const Val *t, bool *h
     if (open(&b, g) && notes_open(&w, &b.f[0], n)) {
         inputs_with_tangents(&b, &w, n, x, t, has, 0, n->results);
         inputs_with_tangents(&b, &w, n, x, t, has, n->results, n->n);
-        if (jvp_run(b.f[1].body, n->sub[1], w.in, w.t, w.z, w.tz)) {
+        if (jvp_run_some(b.f[1].body, n->sub[1], w.in, w.t, read, w.z, w.tz)) {
             for (uint32_t r = 0; r < n->results; r++)
                 if (!val_none(w.tz[r]) && !has[r]) has[r] = more = true;
             if (!more) jvp_emit(&b, &w, n, has, z, tz);
@@ -147,16 +148,16 @@ static bool jvp_try(Graph *g, const Node *n, const Val *x, const Val *t, bool *h
     return more;
 }
 
-static void while_jvp(Graph *g, const Node *n, const Val *x, const Val *t, Val *z, Val *tz)
+static void while_jvp(Graph *g, const Node *n, const Val *x, const Val *t, const bool *read, Val *z,
+                      Val *tz)
 {
-    bool *has = mem_zeroed((size_t)n->n + 1, sizeof *has);
-    if (!has) {
-        fail(g, QB_EMEMORY, "out of memory for a loop of %u operands", (unsigned)n->n);
-        return;
-    }
-    for (uint32_t k = 0; k < n->n; k++) has[k] = !val_none(t[k]);
-    while (jvp_try(g, n, x, t, has, z, tz)) {}
-    mem_free(has);
+    Arena a = {0};
+    bool *has = scan_vjp_room(g, &a, n->n, sizeof *has);
+    bool *all = has ? scan_vjp_read(g, &a, n->sub[1], n->results, read) : NULL;
+    for (uint32_t k = 0; all && k < n->n; k++)
+        has[k] = !val_none(t[k]) && (k >= n->results || all[k]);
+    while (all && jvp_try(g, n, x, t, all, has, z, tz)) {}
+    arena_free(&a);
 }
 
 /* ---- vmap ---- */

@@ -35,10 +35,11 @@ void jvp_node(Graph *g, const Node *n, const Val *x, const Val *z, const Val *t,
 }
 
 /* Which values a tangent of the outputs comes from. */
-static void mark_read(const Graph *src, bool *read)
+static void mark_read(const Graph *src, const bool *wanted, bool *read)
 {
     for (uint32_t i = 0; i < src->n_outputs; i++)
-        read[src->outputs[i]] = type_floating(&src->types[src->outputs[i]]);
+        read[src->outputs[i]] |=
+            (!wanted || wanted[i]) && type_floating(&src->types[src->outputs[i]]);
     for (Id i = src->n_nodes; i-- > 0;) {
         const Node *n = &src->nodes[i];
         bool any = false;
@@ -48,29 +49,30 @@ static void mark_read(const Graph *src, bool *read)
     }
 }
 
-bool jvp_run(Graph *dst, const Graph *src, const Val *args, const Val *tangents, Val *outs,
-             Val *out_tangents)
+bool jvp_run_some(Graph *dst, const Graph *src, const Val *args, const Val *tangents,
+                  const bool *wanted, Val *outs, Val *out_tangents)
 {
     Walk w;
     if (!walk_open(&w, dst, src, args, NULL)) return false;
     Val *tangent = walk_alloc(&w, src->n_values, sizeof *tangent);
     Val *t = walk_alloc(&w, w.width, sizeof *t);
     bool *read = walk_alloc(&w, src->n_values, sizeof *read);
-    if (!graph_failed(dst)) mark_read(src, read);
+    if (!graph_failed(dst)) mark_read(src, wanted, read);
     for (uint32_t i = 0; i < src->n_inputs && !graph_failed(dst); i++)
         if (type_floating(&src->types[src->inputs[i]])) tangent[src->inputs[i]] = tangents[i];
     for (Id i = 0; i < src->n_nodes && !graph_failed(dst); i++) {
         const Node *n = &src->nodes[i];
         if (!w.live[i]) continue;
         walk_visit(&w, n);
-        bool any = false, wanted = false;
-        for (Id r = n->first; r < n->first + n->results; r++) wanted |= read[r];
-        for (uint32_t k = 0; wanted && k < n->n; k++) {
+        bool any = false, followed = false;
+        for (Id r = n->first; r < n->first + n->results; r++) followed |= read[r];
+        for (uint32_t k = 0; followed && k < n->n; k++) {
             t[k] = tangent[n->x[k]];
             any |= !val_none(t[k]);
         }
         if (any && n->sub) {
-            op_rules[n->op]->jvp_both(dst, n, w.x, t, &w.map[n->first], &tangent[n->first]);
+            op_rules[n->op]->jvp_both(dst, n, w.x, t, &read[n->first], &w.map[n->first],
+                                      &tangent[n->first]);
             continue;
         }
         walk_copy(&w, n);
@@ -79,7 +81,13 @@ bool jvp_run(Graph *dst, const Graph *src, const Val *args, const Val *tangents,
     }
     for (uint32_t i = 0; i < src->n_outputs && !graph_failed(dst); i++) {
         outs[i] = w.map[src->outputs[i]];
-        out_tangents[i] = tangent[src->outputs[i]];
+        out_tangents[i] = wanted && !wanted[i] ? NONE : tangent[src->outputs[i]];
     }
     return walk_close(&w);
+}
+
+bool jvp_run(Graph *dst, const Graph *src, const Val *args, const Val *tangents, Val *outs,
+             Val *out_tangents)
+{
+    return jvp_run_some(dst, src, args, tangents, NULL, outs, out_tangents);
 }

@@ -37,6 +37,8 @@ bool inline_map(Graph *dst, const Graph *src, const Val *args, Val *map);
 /* ---- jvp.c: forward mode; a zero tangent is NONE, never a constant ---- */
 bool jvp_run(Graph *dst, const Graph *src, const Val *args, const Val *tangents, Val *outs,
              Val *out_tangents);
+/* wanted: outputs whose tangent is asked for, the others get NONE; NULL: all. */
+bool jvp_run_some(Graph *dst, const Graph *src, const Val *args, const Val *tangents, const bool *wanted, Val *outs, Val *out_tangents);
 /* Tangents of one node's results from those of its operands, by its rule or its row. */
 void jvp_node(Graph *g, const Node *n, const Val *x, const Val *z, const Val *t, Val *tz);
 
@@ -48,7 +50,7 @@ bool vjp_run(Graph *dst, const Graph *src, const Val *args, const Val *cts, cons
 bool vjp_run_with(Graph *dst, const Graph *src, const Val *args, const Val *known, const Val *cts, const bool *wanted,
                   const Val *seeds, Val *outs, Val *grads);
 /* The values of vjp_run, and no derivative: src, with every custom_jvp and custom_vjp between a wanted input and a seeded output
-   spliced as reverse mode splices it, at any depth. */
+   spliced as reverse mode splices it, at any depth. Either may be NULL: all. */
 bool vjp_values(Graph *dst, const Graph *src, const Val *args, const bool *wanted, const bool *seeded, Val *outs);
 bool vjp_has_rules(const Graph *src); /* is there one at any depth? Else vjp_values is inline_run */
 /* Structure alone: reached: which outputs depend on a wanted input through floating values. touched: which wanted inputs get a

@@ -271,11 +271,12 @@ bool vjp_values(Graph *dst, const Graph *src, const Val *args, const bool *wante
                 const bool *seeded, Val *outs)
 {
     Back b;
+    if (!vjp_has_rules(src)) return inline_run(dst, src, args, outs);
     if (!begin(&b, dst, src, args)) return false;
     b.values = true;
     mark_needs(src, wanted, b.needs);
     for (uint32_t i = 0; i < src->n_outputs; i++)
-        b.seeded[src->outputs[i]] |= seeded[i] && b.needs[src->outputs[i]];
+        b.seeded[src->outputs[i]] |= (!seeded || seeded[i]) && b.needs[src->outputs[i]];
     mark_seeded(src, b.needs, b.seeded);
     bool copied = copy_all(&b);
     for (uint32_t i = 0; i < src->n_outputs && copied; i++) outs[i] = b.w.map[src->outputs[i]];

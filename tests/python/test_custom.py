@@ -289,9 +289,37 @@ def test_a_rule_of_one_kind_may_use_the_other(wrap):
 
 
 @wraps
+def test_the_value_that_vjp_returns_went_through_the_rule(wrap):
+    """round(x) times its derivative by the rule, 1: once more, the rule computes the value by round, which is flat."""
+
+    def f(x):
+        out, pull = qb.vjp(straight_through, x)
+        return out * pull(1.0)[0]
+
+    assert wrap(qb.grad(f))(1.3).item() == 0.0
+    assert wrap(lambda x: qb.jvp(f, (x,), (1.0,)))(1.3)[1].item() == 0.0
+    out, _, aux = qb.vjp(lambda x: (x * 2, straight_through(x)), qb.array(1.3), has_aux=True)
+    assert (out.item(), aux.item()) == (2.6, 1.0)
+    aux_of = lambda x: qb.vjp(lambda x: (x * 2, straight_through(x)), x, has_aux=True)[2]  # noqa: E731
+    assert wrap(qb.grad(aux_of))(1.3).item() == 1.0  # no reverse mode went through that one yet
+
+
+@wraps
 def test_a_reverse_rule_that_decides_a_mask_needs_no_forward_mode(wrap):
-    f = lambda x: qb.where(log1pexp(x) > 1.0, x * x, x)  # noqa: E731
-    assert wrap(lambda x: qb.jvp(f, (x,), (qb.ones((2,)),))[1])(qb.array([0.0, 3.0])).tolist() == [1.0, 6.0]
+    x = qb.array([0.0, 3.0])
+    parts = lambda x: (x * x, log1pexp(x))  # noqa: E731
+    regions = {
+        "alone": parts,
+        "cond": lambda x: qb.cond(qb.sum(x) > 0, parts, parts, x),
+        "scan": lambda x: (lambda c, ys: (c, ys[1]))(*qb.scan(lambda c, _: (x * x, log1pexp(c * 0 + x)), x, length=2)),
+        "while": lambda x: qb.while_loop(
+            lambda c: c[2] < 1, lambda c: (c[0] * c[0], log1pexp(c[1]), c[2] + 1), (x, x, 0.0), max_steps=2
+        )[:2],
+        "checkpoint": lambda x: qb.checkpoint(parts)(x),
+    }
+    for name, region in regions.items():
+        f = lambda x, region=region: (lambda square, mask: qb.where(mask > 1.0, square, x))(*region(x))  # noqa: E731
+        assert wrap(lambda x, f=f: qb.jvp(f, (x,), (qb.ones((2,)),))[1])(x).tolist() == [1.0, 6.0], name
 
 
 def test_jacobian_and_hessian_over_a_reverse_rule_go_backward():
