@@ -37,6 +37,7 @@ PAGE  := docs/performance.md
 measure: $(VENV)/.installed .venv-bench/.installed
 	$(BIN)/python bench/limits.py --into $(PAGE)
 	$(BIN)/python bench/compare.py $(BENCH) $(PEERS) --out bench/results --into $(PAGE)
+	$(BIN)/python bench/compiling.py --into $(PAGE)
 	$(BIN)/python bench/neighbour.py $(PEERS) --into $(PAGE)
 	$(BIN)/python bench/compare.py growth $(PEERS) --out bench/results/growth
 	$(BIN)/python bench/growth.py bench/results/growth/results.json docs/growth.png --into $(PAGE)

@@ -120,11 +120,12 @@ static bool static_name(Transform *t, PyObject *name)
     return find(t->static_argnames, name) >= 0 || (p >= 0 && static_position(t, p));
 }
 
+/* name: the parameter's, or its number where it has none. */
 static bool hashable(Transform *t, PyObject *x, PyObject *name)
 {
     if (array_check(x)) {
         PyErr_Format(PyExc_TypeError,
-                     "%R: static argument %S is an array; static arguments are values such as ints "
+                     "%R: static argument %R is an array; static arguments are values such as ints "
                      "and strings, so leave it out of static_argnums and static_argnames",
                      t, name);
         return false;
@@ -132,7 +133,7 @@ static bool hashable(Transform *t, PyObject *x, PyObject *name)
     if (PyObject_Hash(x) != -1) return true;
     PyErr_Clear();
     PyErr_Format(PyExc_TypeError,
-                 "%R: static argument %S is %s, which is not hashable; use a tuple or a frozen "
+                 "%R: static argument %R is %s, which is not hashable; use a tuple or a frozen "
                  "dataclass, or pass it as an ordinary argument",
                  t, name, stage_kind(x));
     return false;
@@ -245,9 +246,11 @@ bool call_sort(Transform *t, PyObject *const *args, Py_ssize_t n, PyObject *kwna
         if (!c->opaque) ok = (PyErr_NoMemory(), false);
         for (Py_ssize_t i = 0; ok && i < c->n; i++) {
             if (!(c->opaque[i] = static_position(t, i))) continue;
-            PyObject *number = PyLong_FromSsize_t(i);
-            ok = number && hashable(t, c->args[i], number);
-            Py_XDECREF(number);
+            PyObject *name = i < PyTuple_GET_SIZE(t->params)
+                                 ? Py_NewRef(PyTuple_GET_ITEM(t->params, i))
+                                 : PyLong_FromSsize_t(i);
+            ok = name && hashable(t, c->args[i], name);
+            Py_XDECREF(name);
         }
     }
     if (!ok) call_free(c);

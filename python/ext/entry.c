@@ -48,7 +48,8 @@ static int fits(const LeafSpec *s, PyObject **leaf)
         if (!number && (is_scalar(*leaf) || (!PyFloat_Check(*leaf) && !ops_foreign(*leaf))))
             return 0;
         PyObject *x = convert_array(*leaf, -1, true, NULL);
-        if (!x) return -1;
+        if (!x && PyErr_ExceptionMatches(PyExc_MemoryError)) return -1;
+        if (!x) return PyErr_Clear(), 0; /* describe names its place */
         Py_SETREF(*leaf, x);
     }
     return same_type(&((Tensor *)*leaf)->type, &s->type);
@@ -179,6 +180,22 @@ static bool no_argument(Transform *t, const Entry *e, Py_ssize_t leaf, PyObject 
     return false;
 }
 
+/* The exception that is set, with the argument in front. */
+static bool no_array(Transform *t, const Entry *e, Py_ssize_t leaf)
+{
+    PyObject *class, *value, *trace, *where = NULL;
+    PyErr_Fetch(&class, &value, &trace);
+    if (class != PyExc_MemoryError && (where = place(e, leaf)))
+        PyErr_Format(class, "%R: %U: %S", t, where, value ? value : Py_None);
+    else
+        PyErr_Restore(Py_XNewRef(class), Py_XNewRef(value), Py_XNewRef(trace));
+    Py_XDECREF(where);
+    Py_XDECREF(class);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    return false;
+}
+
 /* The spec of leaf i; *leaf may be replaced by the Tensor that it stands for. */
 static bool describe(Transform *t, Entry *e, Py_ssize_t i, bool promote, bool lowering,
                      PyObject **leaf)
@@ -196,7 +213,7 @@ static bool describe(Transform *t, Entry *e, Py_ssize_t i, bool promote, bool lo
     if (!tensor_check(*leaf)) {
         if (!is_number(*leaf) && !ops_foreign(*leaf)) return no_argument(t, e, i, *leaf);
         PyObject *x = convert_array(*leaf, -1, true, NULL);
-        if (!x) return false;
+        if (!x) return no_array(t, e, i);
         Py_SETREF(*leaf, x);
     }
     s->type = ((Tensor *)*leaf)->type;
@@ -311,10 +328,8 @@ static bool compile(Transform *t, Entry *e, const Frame *f)
     return e->plan || error_raise(&err);
 }
 
-Entry *entry_trace(Transform *t, const Call *c, bool lowering, Leaves *leaves)
+Entry *entry_describe(Transform *t, const Call *c, bool lowering, Leaves *leaves)
 {
-    qb_options options;
-    if (!jit_options(t, &options)) return NULL; /* before the function runs */
     Entry *e = PyMem_Calloc(1, sizeof *e);
     if (!e) return (Entry *)PyErr_NoMemory();
     e->refs = 1;
@@ -326,7 +341,18 @@ Entry *entry_trace(Transform *t, const Call *c, bool lowering, Leaves *leaves)
         e->n_specs = n;
     else if (e->in)
         PyErr_NoMemory();
-    Frame *f = e->specs && describe_all(t, e, c, lowering, leaves) ? frame_push() : NULL;
+    if (e->specs && describe_all(t, e, c, lowering, leaves)) return e;
+    entry_release(e);
+    return NULL;
+}
+
+Entry *entry_trace(Transform *t, const Call *c, bool lowering, Leaves *leaves)
+{
+    qb_options options;
+    if (!jit_options(t, &options)) return NULL; /* before the function runs */
+    Entry *e = entry_describe(t, c, lowering, leaves);
+    if (!e) return NULL;
+    Frame *f = frame_push();
     bool ok = f;
     if (f) {
         Leaves traced = {0};

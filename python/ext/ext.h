@@ -376,6 +376,8 @@ typedef struct {
     PyObject *reason;        /* why it was traced: explain.c; NULL for the first one */
     Outputs out;
 } Entry;
+Entry *entry_describe(Transform *t, const Call *c, bool lowering,
+                      Leaves *leaves); /* what a call's arguments are; no trace */
 Entry *entry_trace(Transform *t, const Call *c, bool lowering,
                    Leaves *leaves); /* leaves: what to run it with */
 Entry *entry_retain(Entry *e);

@@ -169,6 +169,24 @@ static PyObject *compile(PyObject *o, PyObject *Py_UNUSED(none))
     return program(core.Compiled, ((Program *)o)->entry, ((Program *)o)->fun);
 }
 
+static void mismatch(Program *p, const Call *c)
+{
+    Leaves leaves = {0};
+    Transform *t = (Transform *)p->fun;
+    Entry *e = entry_describe(t, c, false, &leaves);
+    PyObject *signature = e ? entry_signature(p->entry) : NULL,
+             *why = signature ? explain_reason(t, p->entry, e) : NULL;
+    if (why)
+        PyErr_Format(PyExc_ValueError,
+                     "%R was compiled for the signature\n  %U\nand is called with another one: "
+                     "%U; lower it for this one, or call the jitted function",
+                     t, signature, why);
+    Py_XDECREF(signature);
+    Py_XDECREF(why);
+    entry_release(e);
+    leaves_free(&leaves);
+}
+
 /* With steps, also the profile of one run. */
 static PyObject *call_with(Program *p, PyObject *args, qb_step_profile *steps)
 {
@@ -178,13 +196,8 @@ static PyObject *call_with(Program *p, PyObject *args, qb_step_profile *steps)
                    &c))
         return NULL;
     const int m = entry_match(p->entry, &c, &leaves);
-    PyObject *out = m == 1 ? entry_run(p->entry, leaves.v, steps) : NULL,
-             *signature = m ? NULL : entry_signature(p->entry);
-    if (signature)
-        PyErr_Format(PyExc_ValueError,
-                     "%R was compiled for the signature\n  %U\nand is called with another one",
-                     p->fun, signature);
-    Py_XDECREF(signature);
+    PyObject *out = m == 1 ? entry_run(p->entry, leaves.v, steps) : NULL;
+    if (!m) mismatch(p, &c);
     leaves_free(&leaves);
     call_free(&c);
     return out;

@@ -44,18 +44,14 @@ static void misfit(const char *which, PyObject *axes, PyObject *x, PyObject *nam
         Py_SETREF(text,
                   PyUnicode_FromFormat(i ? "%U/%S" : "%U%S", text, PyList_GET_ITEM(names, i)));
     form = text ? (PyObject *)tree_flatten(x, &leaves) : NULL;
-    const char *what = which[0] == 'i' ? PyUnicode_GetLength(text) ? "argument" : "the arguments"
-                       : PyUnicode_GetLength(text) ? "part"
-                                                   : "the result";
+    const bool in = which[0] == 'i', whole = text && !PyUnicode_GET_LENGTH(text);
+    const char *what = whole ? in ? "the arguments" : "the result" : in ? "argument " : "part ";
     if (form)
-        PyErr_Format(PyExc_ValueError,
-                     PyUnicode_GET_LENGTH(text) ? "vmap: %s %R does not fit %s %U, which has the "
-                                                  "structure %R; it is an int, None, or "
-                                                  "has that structure from the top"
-                                                : "vmap: %s %R does not fit %s%U, which have the "
-                                                  "structure %R; it is an int, None, or "
-                                                  "has that structure from the top",
-                     which, axes, what, text, form);
+        PyErr_Format(
+            PyExc_ValueError,
+            "vmap: %s %R does not fit %s%U, which %s the structure %R; it is an int, None, "
+            "or has that structure from the top",
+            which, axes, what, text, in && whole ? "have" : "has", form);
     leaves_free(&leaves);
     Py_XDECREF(text);
     Py_XDECREF(form);
@@ -164,8 +160,11 @@ static bool lift_front(Map *m, Py_ssize_t i, qb_value *out)
     const int rank = t->rank, axis = m->axes.v[i] < 0 ? m->axes.v[i] + rank : m->axes.v[i];
     const int64_t size = axis >= 0 && axis < rank ? t->dims[axis] : 0;
     if (!size) {
-        bad_leaf(m, i, PyExc_ValueError, "has %d axes, so in_axes cannot be %d there", rank,
-                 m->axes.v[i]);
+        PyObject *text = dtype_text(t);
+        if (text)
+            bad_leaf(m, i, PyExc_ValueError, "is %U, so in_axes cannot be %d there; give it %s",
+                     text, m->axes.v[i], rank ? "one of its axes, or None" : "None");
+        Py_XDECREF(text);
     } else if (m->sized_by >= 0 && size != m->size) {
         PyObject *other = place(m, m->sized_by);
         if (other)
@@ -214,25 +213,41 @@ static bool enter(Map *m)
 
 /* ---- out ---- */
 
+/* The result as a whole, or "result 'p/b'". */
+static void *bad_result(PyObject *path, PyObject *class, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    PyObject *what = PyUnicode_FromFormatV(format, args);
+    va_end(args);
+    if (what && PyUnicode_GET_LENGTH(path))
+        PyErr_Format(class, "vmap: result '%U' %U", path, what);
+    else if (what)
+        PyErr_Format(class, "vmap: the result %U", what);
+    Py_XDECREF(what);
+    return NULL;
+}
+
 /* An array whose mapped axis, if it has one, is first: with the axis where `axis` says, made by
    repetition where there is none. */
 static PyObject *place_axis(const Map *m, PyObject *x, bool mapped, int axis, PyObject *path)
 {
     if (axis == UNMAPPED) {
         if (!mapped) return Py_NewRef(x);
-        PyErr_Format(
-            PyExc_ValueError,
-            "vmap: result '%U' depends on a mapped argument, so out_axes cannot be None there",
-            path);
-        return NULL;
+        return bad_result(
+            path, PyExc_ValueError,
+            "depends on a mapped argument, so out_axes cannot be None there; give the "
+            "axis where the batch should stand");
     }
     qb_type t = *array_type(x);
     const int rank = t.rank + !mapped, at = axis < 0 ? axis + rank : axis;
     if (at < 0 || at >= rank || rank > QB_MAX_RANK) {
-        PyErr_Format(PyExc_ValueError,
-                     "vmap: result '%U' has %d axes, so out_axes cannot be %d there", path, rank,
-                     axis);
-        return NULL;
+        if (rank > QB_MAX_RANK)
+            return bad_result(path, PyExc_ValueError, "would have %d axes; at most %d are possible",
+                              rank, QB_MAX_RANK);
+        return bad_result(path, PyExc_ValueError,
+                          "has %d %s with the batch's, so out_axes cannot be %d there", rank,
+                          rank == 1 ? "axis" : "axes", axis);
     }
     PyObject *y = Py_NewRef(x);
     if (!mapped) {
@@ -264,8 +279,8 @@ static PyObject *leave_with(Map *m, PyObject *out_axes, const Outputs *o, const 
         else if (ops_operand(o->leaves.v[i]))
             x = ops_array(o->leaves.v[i]);
         else
-            PyErr_Format(PyExc_TypeError, "vmap: result '%U' is %s, not an array", path,
-                         stage_kind(o->leaves.v[i]));
+            bad_result(path, PyExc_TypeError, "is %s, not an array; give it None in out_axes",
+                       stage_kind(o->leaves.v[i]));
         if (x && path)
             y = array_check(x) ? place_axis(m, x, k >= 0 && mapped[k], axes.v[i], path)
                                : Py_NewRef(x);
