@@ -35,7 +35,7 @@ static bool shorten_product(Exe *e, const qb_plan *p, const Step *s, int64_t res
         parts[i].m = m->parts[i].m / BLOCK * rest;
     if (s->along == ALONG_BATCH) few->dims[0] = m->dims[0] / BLOCK * rest;
     if (s->along == ALONG_INNER) few->k = rest;
-    if (!product_compile(&e->product, p, few, keep, err)) return false;
+    if (!product_compile(&e->product, p, few, true, keep, err)) return false;
     e->product.packs = packs; /* B is packed already, or for the whole block there is room */
     return true;
 }
