@@ -1,8 +1,8 @@
 /* product.c: matmul steps: which pieces of work they fall into, and where the matrices of a
    piece are.
 
-   A piece is some rows of one part of one product of the batch, of a large one some rows and columns. All products share one packed B
-   where the batch repeats B; else B is packed per product, and either the rows of one product
+   A piece is some rows of one part of one product of the batch; of a large product (gemm_plan.c)
+   some rows and columns. All products share one packed B where the batch repeats B; else B is packed per product, and either the rows of one product
    are shared by the threads (large products) or the products are (many small ones, each thread
    packing for itself). No choice changes a bit: an element is one chain whatever is around it. */
 #include "cpu/cpu.h"
