@@ -2,9 +2,10 @@
    piece are.
 
    A piece is some rows of one part of one product of the batch; of a large product (gemm_plan.c)
-   some rows and columns. All products share one packed B where the batch repeats B; else B is packed per product, and either the rows of one product
-   are shared by the threads (large products) or the products are (many small ones, each thread
-   packing for itself). No choice changes a bit: an element is one chain whatever is around it. */
+   some rows and columns. All products share one packed B where the batch repeats B; else B is
+   packed per product, and either the rows of one product are shared by the threads (large products)
+   or the products are (many small ones, each thread packing for itself). A piece of a large product
+   packs for itself. No choice changes a bit: an element is one chain whatever is around it. */
 #include "cpu/cpu.h"
 
 enum { PIECE_NS = 10000, LARGE_NS = 100000 };
