@@ -4,12 +4,12 @@
    A right operand that is the same for all points is packed once, before the first block.
 
    Sums over points are added in the order of the blocks, whoever ran them: a block leaves its
-   parts in slot b mod S, and whoever finds the next one ready adds it. A product whose block is
-   the next one to be added goes straight to the total: with one thread all do, with two about half
-   of them. That saves writing, reading and adding all weight gradients of a block, 5 % of a step
-   of 128x6. Block b waits until block
-   b - S has left that slot. With "any free slot" a thread that was held up between claiming a
-   block and taking a slot stopped everything: later blocks had all slots. */
+   parts in slot b mod S, and whoever finds the next one ready adds it. A product goes straight to
+   its total where all earlier blocks are in it already: threads run the same steps one shortly
+   after the other, so most do. That saves writing, reading and adding all weight gradients of a
+   block, 5 % of a step of 128x6. Block b waits until block b - S has left that slot. With "any
+   free slot" a thread that was held up between claiming a block and taking a slot stopped
+   everything: later blocks had all slots. */
 #include "cpu/cpu.h"
 #include "scalar.h"
 #include <sched.h>
@@ -35,7 +35,7 @@ static bool shorten_product(Exe *e, const qb_plan *p, const Step *s, int64_t res
         parts[i].m = m->parts[i].m / BLOCK * rest;
     if (s->along == ALONG_BATCH) few->dims[0] = m->dims[0] / BLOCK * rest;
     if (s->along == ALONG_INNER) few->k = rest;
-    if (!product_compile(&e->product, p, few, keep, err)) return false;
+    if (!product_compile(&e->product, p, few, true, keep, err)) return false;
     e->product.packs = packs; /* B is packed already, or for the whole block there is room */
     return true;
 }
@@ -95,7 +95,8 @@ bool blocks_compile(BlocksCode *b, Exec *x, const qb_plan *p, const Sweep *s, qb
     b->pack_at = b->parts_at + parts;
     x->block_bytes = larger(x->block_bytes, b->pack_at + pack);
     x->packed_bytes = larger(x->packed_bytes, packed);
-    x->slot_bytes = larger(x->slot_bytes, round64(s->part_bytes) + round64(s->n));
+    x->slot_bytes = larger(x->slot_bytes,
+                           round64(s->part_bytes) + round64(s->n * (int64_t)sizeof(atomic_llong)));
     x->parallel |= b->blocks > 1;
     return true;
 }
@@ -123,6 +124,12 @@ static char *slot_of(const Run *r, int64_t block)
 static bool *direct_of(const Run *r, int64_t block)
 {
     return (bool *)(slot_of(r, block) + round64(r->b->s->part_bytes));
+}
+
+/* Per step, the block whose product is the next of its total; behind the totals. */
+static atomic_llong *turns_of(const Run *r)
+{
+    return (atomic_llong *)(void *)(r->w->sums + round64(r->b->s->part_bytes));
 }
 
 static char *part_of(const Run *r, const SweepSum *s, char *memory)
@@ -162,6 +169,7 @@ static void add_block(const Run *r, int64_t block)
             else
                 add_part(r, i, total, part);
         }
+        atomic_store(&turns_of(r)[s->step], block + 1);
     }
 }
 
@@ -186,11 +194,12 @@ static void run_product(Run *r, int i, const ProductCode *m, char *const *base, 
 {
     const BlocksCode *b = r->b;
     bool sum = r->p->steps[b->s->first + i].along == ALONG_INNER, packed = b->packed[i] >= 0;
-    bool direct = sum && atomic_load(&r->next) == block;
+    bool direct = sum && atomic_load(&turns_of(r)[i]) == block;
     char *pack = packed ? r->w->packed + b->packed[i] : base[BASE_ROWS] + b->pack_at;
     direct_of(r, block)[i] = direct;
     product_block(m, r->isa, base, pack, packed, direct ? r->w->sums - base[BASE_SUMS] : 0,
                   direct && block > 0);
+    if (direct) atomic_store(&turns_of(r)[i], block + 1);
 }
 
 static void run_region(Run *r, int i, const Code *c, char *const *base, int64_t block)
@@ -266,6 +275,7 @@ void blocks_run(const BlocksCode *b, const Exec *x, const qb_plan *p, const Isa 
     for (int i = 0; i < b->s->n; i++)
         if (b->packed[i] >= 0)
             product_pack(&b->full[i].product, isa, w->base, w->packed + b->packed[i], 0);
+    for (int i = 0; i < b->s->n; i++) atomic_init(&turns_of(&r)[i], 0);
     w->epoch++;
     pool_run_on(block_task, &r, b->blocks, w->threads);
     for (int i = 0; i < b->s->n_sums; i++) put_total(&r, i);

@@ -31,7 +31,8 @@ static bool compile_steps(qb_plan *p, Exec *x, TileSet *tiles, qb_error *err)
             x->parts_bytes = larger(x->parts_bytes, round64(e->code.parts_bytes));
             x->parallel |= e->code.chunk < e->code.units;
         } else {
-            if (!product_compile(&e->product, p, &s->matmul, &x->arena, err)) return false;
+            bool sweep = s->along != ALONG_NONE;
+            if (!product_compile(&e->product, p, &s->matmul, sweep, &x->arena, err)) return false;
             x->thread_bytes = larger(x->thread_bytes, round64(e->product.thread_bytes));
             x->pack_bytes = larger(x->pack_bytes, round64(e->product.pack_bytes));
             x->parallel |= e->product.tasks > 1;

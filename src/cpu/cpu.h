@@ -138,7 +138,7 @@ void vm_put(const Fold *f, char *const *base, double *x, int64_t first, int64_t 
 
 /* ---- product.c: matmul steps on gemm.c ---- */
 typedef enum { BATCH_SHARED, BATCH_SERIAL, BATCH_SPREAD } BatchForm; /* B for all; product by product; products over threads */
-typedef struct { Ref a, c; int64_t rows, pieces; } Piece; /* of a part: rows a task, and how many such tasks */
+typedef struct { Ref a, c; int64_t rows, pieces; } Piece; /* of a part: rows of a piece of work, and how many pieces */
 typedef struct {
     const MatMul *m;
     BatchForm form;
@@ -146,11 +146,14 @@ typedef struct {
     int64_t batch, elem;
     Ref b;
     Piece *parts;
+    int64_t cols;                     /* of a piece; n where only rows are cut */
+    int64_t across;                   /* pieces next to each other */
+    bool large;                       /* gemm_plan_large */
     int64_t pieces;                   /* of all parts of one product */
     int64_t tasks, spread;            /* for the pool, 1: not worth it; BATCH_SPREAD: products a task */
     int64_t pack_bytes, thread_bytes;
 } ProductCode;
-bool product_compile(ProductCode *o, const qb_plan *p, const MatMul *m, Arena *keep, qb_error *err);
+bool product_compile(ProductCode *o, const qb_plan *p, const MatMul *m, bool sweep, Arena *keep, qb_error *err); /* sweep: it is in one */
 void product_pack(const ProductCode *o, const Isa *isa, char *const *base, char *pack, int64_t i);
 void product_alone(const ProductCode *o, const Isa *isa, char *const *base, char *pack); /* all of it, here */
 void product_run(const ProductCode *o, const Isa *isa, char *const *base, char *pack, int64_t batch, int64_t task);
@@ -264,10 +267,15 @@ struct GemmJob {
     bool native;    /* dtype is F32; chains and totals are float32 */
     bool add;       /* c holds the totals of earlier blocks of k, which are not rounded: the blocks here are added to them */
     void *packed;   /* float64; float32 of a native job */
+    void *room;     /* of a piece of a large product, else NULL */
 };
 
 /* ---- gemm_plan.c: how to compute a product; reads sizes, strides and dtype, no pointers ---- */
 int64_t gemm_plan_bytes(const GemmJob *job); /* bytes that `packed` wants, 64-byte aligned; 0: leave it NULL; -1: overflow. Give the m of all parts */
+/* A large product is computed in pieces of rows and columns, each a job of its own, with `room` for all that one thread does, one after
+   the other: bytes of it. */
+bool gemm_plan_large(const GemmJob *job);
+int64_t gemm_plan_rows(const GemmJob *job), gemm_plan_cols(const GemmJob *job), gemm_plan_room(const GemmJob *job);
 int64_t gemm_plan_grain(const GemmJob *job); /* rows of one piece of work are best a multiple of this */
 bool gemm_plan_swapped(const GemmJob *job);  /* computed as the transpose of B^T A^T */
 

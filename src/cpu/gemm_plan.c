@@ -27,6 +27,35 @@ bool gemm_plan_swapped(const GemmJob *g)
     return swapped < as_is;
 }
 
+/* A B that fills L2 would be read from memory again for every few rows. Such a product falls into
+   pieces of rows and columns. A piece packs 128 k of its B into the thread's memory, which stays in
+   L2 while all its rows pass; there are its float64 totals, too, where C is float32. */
+bool gemm_plan_large(const GemmJob *g)
+{
+    double bytes = (double)g->n * (double)g->k * (g->native ? 4 : 8);
+    return bytes >= 1 << 20 && g->m >= 256 && g->n > 64 && !gemm_plan_swapped(g);
+}
+
+/* Pieces of nearly equal size, at most `most`. */
+static int64_t even(int64_t n, int64_t most, int64_t step)
+{
+    int64_t pieces = n > most ? (n + most - 1) / most : 1;
+    return ((n + pieces - 1) / pieces + step - 1) / step * step;
+}
+
+/* Packing B costs as much as 20 rows of the product, copying A as much as 30 columns. */
+int64_t gemm_plan_rows(const GemmJob *g)
+{
+    return even(g->m, g->m < 1024 ? 256 : g->m < 2048 ? g->m / 4 : 512, 12);
+}
+int64_t gemm_plan_cols(const GemmJob *g) { return even(g->n, 512, 64); }
+
+int64_t gemm_plan_room(const GemmJob *g)
+{
+    int64_t rows = widens(g) && !g->wide && g->k > BLOCK ? gemm_plan_rows(g) : 0;
+    return (BLOCK + rows) * gemm_plan_cols(g) * (g->native ? 4 : 8);
+}
+
 /* Packing pays when more rows read B than it costs: B is read through strides, or widened, or is
    wider than a panel. A long B with few rows is packed by gemm_rows in chunks, or read where it
    lies. */

@@ -12,11 +12,12 @@ typedef struct {
 
 /* The chains over k of A[mr, k] B[k, nv vectors], and where they go. Inlined with constant mr and
    nv, so that acc is a set of registers. */
-INLINE void tile(const int mr, const int nv, const Block *s, const Real *a, const Real *b,
-                 Real *c, float *out)
+INLINE void tile(const int mr, const int nv, const Block *s, const Real *a, const Real *b, Real *c,
+                 float *out)
 {
     V acc[12][4];
-    const int64_t a_row = s->a_row * (int64_t)sizeof *a, a_col = s->a_col * (int64_t)sizeof *a; /* bytes */
+    const int64_t a_row = s->a_row * (int64_t)sizeof *a,
+                  a_col = s->a_col * (int64_t)sizeof *a; /* bytes */
     const int64_t b_row = s->b_row;
     const M last = s->last;
     /* One pointer for three rows. gcc would keep an offset for each row, more than there are
@@ -31,6 +32,11 @@ INLINE void tile(const int mr, const int nv, const Block *s, const Real *a, cons
         p[i] = (const char *)a + 3 * i * a_row;
         __asm__("" : "+r"(p[i]));
     }
+    if (s->add) /* totals of a large product lie in L2 */
+#pragma GCC unroll 12
+        for (int i = 0; i < mr; i++)
+#pragma GCC unroll 4
+            for (int j = 0; j < nv; j++) __builtin_prefetch(c + i * s->c_row + j * LANES, 1);
     for (int64_t k = s->k; k > 0; k--, b += b_row) {
         V x[4];
 #pragma GCC unroll 4
@@ -69,11 +75,11 @@ INLINE void tile(const int mr, const int nv, const Block *s, const Real *a, cons
 }
 
 typedef void TileFn(const Block *s, const Real *a, const Real *b, Real *c, float *out);
-#define TILE(MR, NV)                                                                          \
+#define TILE(MR, NV)                                                                    \
     static void tile_##MR##x##NV(const Block *s, const Real *a, const Real *b, Real *c, \
-                                 float *out)                                                  \
-    {                                                                                         \
-        tile(MR, NV, s, a, b, c, out);                                                        \
+                                 float *out)                                            \
+    {                                                                                   \
+        tile(MR, NV, s, a, b, c, out);                                                  \
     }
 #define UP_TO_4(NV) TILE(1, NV) TILE(2, NV) TILE(3, NV) TILE(4, NV)
 #define UP_TO_6(NV) UP_TO_4(NV) TILE(5, NV) TILE(6, NV)
@@ -109,8 +115,8 @@ static TileFn *const tiles[][13] = {{NULL}, {ROW_12(1)}, {ROW_12(2)}, {ROW_8(3)}
 #undef ROW_12
 
 /* All rows of one panel, in tiles of nearly equal height. */
-static void tile_rows(const Block *s, int64_t m, int nv, const Real *a, const Real *b,
-                      Real *c, float *out)
+static void tile_rows(const Block *s, int64_t m, int nv, const Real *a, const Real *b, Real *c,
+                      float *out)
 {
     for (int64_t left = m, h; left > 0; left -= h) {
         int64_t count = (left + tallest[nv] - 1) / tallest[nv];

@@ -1,10 +1,11 @@
 /* product.c: matmul steps: which pieces of work they fall into, and where the matrices of a
    piece are.
 
-   A piece is some rows of one part of one product of the batch. All products share one packed B
-   where the batch repeats B; else B is packed per product, and either the rows of one product
-   are shared by the threads (large products) or the products are (many small ones, each thread
-   packing for itself). No choice changes a bit: an element is one chain whatever is around it. */
+   A piece is some rows of one part of one product of the batch; of a large product (gemm_plan.c)
+   some rows and columns. All products share one packed B where the batch repeats B; else B is
+   packed per product, and either the rows of one product are shared by the threads (large products)
+   or the products are (many small ones, each thread packing for itself). A piece of a large product
+   packs for itself. No choice changes a bit: an element is one chain whatever is around it. */
 #include "cpu/cpu.h"
 
 enum { PIECE_NS = 10000, LARGE_NS = 100000 };
@@ -38,6 +39,8 @@ static bool same_b(const MatMul *m)
     return true;
 }
 
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
 /* Products or rows a task: about PIECE_NS of work. */
 static int64_t per_task(double ns) { return ns >= PIECE_NS ? 1 : (int64_t)(PIECE_NS / ns) + 1; }
 
@@ -49,7 +52,8 @@ static double row_cost(const MatMul *m, bool native)
     return (double)m->k * (flops < 0.2 ? 0.2 : flops);
 }
 
-bool product_compile(ProductCode *o, const qb_plan *p, const MatMul *m, Arena *keep, qb_error *err)
+bool product_compile(ProductCode *o, const qb_plan *p, const MatMul *m, bool sweep, Arena *keep,
+                     qb_error *err)
 {
     int64_t elem = type_elem(m->dtype), rows = 0;
     *o = (ProductCode){.m = m, .batch = 1, .elem = elem, .b = ref_matrix(p, &m->b, elem)};
@@ -62,9 +66,15 @@ bool product_compile(ProductCode *o, const qb_plan *p, const MatMul *m, Arena *k
     double row_ns = row_cost(m, o->native), one_ns = row_ns * (double)rows;
     o->form = same_b(m) ? BATCH_SHARED : one_ns >= LARGE_NS ? BATCH_SERIAL : BATCH_SPREAD;
     GemmJob g;
-    job_sizes(&g, m, &m->parts[0], o->native);
+    o->large = !sweep; /* there B is packed once for all blocks */
+    for (int i = m->n_parts; i-- > 0;) {
+        job_sizes(&g, m, &m->parts[i], o->native);
+        o->large &= gemm_plan_large(&g);
+    }
     g.m = o->form == BATCH_SHARED ? rows * o->batch : rows;
-    int64_t packed = gemm_plan_bytes(&g);
+    int64_t packed = o->large ? 0 : gemm_plan_bytes(&g), thread = 0;
+    o->cols = o->large ? gemm_plan_cols(&g) : m->n;
+    o->across = o->large ? (m->n + o->cols - 1) / o->cols : 1;
     if (packed < 0) return error_memory(err, "a packed matrix", -1), false;
     o->packs = packed > 0;
     o->pack_bytes = packed;
@@ -72,10 +82,13 @@ bool product_compile(ProductCode *o, const qb_plan *p, const MatMul *m, Arena *k
         const MatPart *part = &m->parts[i];
         job_sizes(&g, m, part, o->native);
         int64_t grain = gemm_plan_grain(&g), step = (per_task(row_ns) + grain - 1) / grain * grain;
+        g.wide = o->wide;
+        if (o->large) step = gemm_plan_rows(&g), thread = larger(thread, gemm_plan_room(&g));
         o->parts[i] = (Piece){ref_matrix(p, &part->a, elem), ref_matrix(p, &part->c, elem), step,
-                              (part->m + step - 1) / step};
+                              (part->m + step - 1) / step * o->across};
         o->pieces += o->parts[i].pieces;
     }
+    o->thread_bytes = thread;
     if (one_ns * (double)o->batch < 2 * PIECE_NS) return o->tasks = 1, true;
     o->spread = per_task(one_ns);
     if (o->form == BATCH_SHARED)
@@ -121,13 +134,35 @@ void product_pack(const ProductCode *o, const Isa *isa, char *const *base, char 
     (o->native ? isa->pack_f32 : isa->pack)(&g);
 }
 
-/* All parts of product i. */
-static void run_one(const ProductCode *o, const Isa *isa, char *const *base, char *pack, int64_t i)
+/* One piece of work of a part: some of its rows; of a large product some of its columns. */
+static void run_piece(const ProductCode *o, const Isa *isa, char *const *base, GemmJob g,
+                      int64_t rows, int64_t piece)
+{
+    int64_t m0 = piece / o->across * rows, m1 = m0 + rows, j = piece % o->across * o->cols;
+    if (o->large) {
+        g.room = base[BASE_THREAD];
+        g.b = (const char *)g.b + j * g.b_col * o->elem;
+        g.c = (char *)g.c + j * (o->wide ? (int64_t)sizeof(double) : o->elem);
+        g.n = o->cols < g.n - j ? o->cols : g.n - j;
+    }
+    (o->native ? isa->gemm_f32 : isa->gemm)(&g, m0, m1 < g.m ? m1 : g.m);
+}
+
+/* All parts of product i; `shift` bytes after their places; add: to what is there. */
+static void run_one(const ProductCode *o, const Isa *isa, char *const *base, char *pack, int64_t i,
+                    int64_t shift, bool add)
 {
     for (int64_t part = 0; part < o->m->n_parts; part++) {
         GemmJob g;
         open_job(&g, o, base, pack, part, i);
-        (o->native ? isa->gemm_f32 : isa->gemm)(&g, 0, g.m);
+        g.c = (char *)g.c + shift;
+        g.add = add;
+        if (!o->large) {
+            (o->native ? isa->gemm_f32 : isa->gemm)(&g, 0, g.m);
+            continue;
+        }
+        for (int64_t piece = 0; piece < o->parts[part].pieces; piece++)
+            run_piece(o, isa, base, g, o->parts[part].rows, piece);
     }
 }
 
@@ -135,7 +170,7 @@ void product_alone(const ProductCode *o, const Isa *isa, char *const *base, char
 {
     for (int64_t i = 0; i < o->batch; i++) {
         if (i == 0 || o->form != BATCH_SHARED) product_pack(o, isa, base, pack, i);
-        run_one(o, isa, base, pack, i);
+        run_one(o, isa, base, pack, i, 0, false);
     }
 }
 
@@ -144,13 +179,7 @@ void product_block(const ProductCode *o, const Isa *isa, char *const *base, char
 {
     for (int64_t i = 0; i < o->batch; i++) {
         if (!packed && (i == 0 || o->form != BATCH_SHARED)) product_pack(o, isa, base, pack, i);
-        for (int64_t part = 0; part < o->m->n_parts; part++) {
-            GemmJob g;
-            open_job(&g, o, base, pack, part, i);
-            g.c = (char *)g.c + shift;
-            g.add = add;
-            (o->native ? isa->gemm_f32 : isa->gemm)(&g, 0, g.m);
-        }
+        run_one(o, isa, base, pack, i, shift, add);
     }
 }
 
@@ -162,7 +191,7 @@ void product_run(const ProductCode *o, const Isa *isa, char *const *base, char *
         int64_t i = task * o->spread, end = i + o->spread < o->batch ? i + o->spread : o->batch;
         for (; i < end; i++) {
             product_pack(o, isa, base, base[BASE_THREAD], i);
-            run_one(o, isa, base, base[BASE_THREAD], i);
+            run_one(o, isa, base, base[BASE_THREAD], i, 0, false);
         }
         return;
     }
@@ -171,6 +200,5 @@ void product_run(const ProductCode *o, const Isa *isa, char *const *base, char *
     for (; piece >= o->parts[part].pieces; part++) piece -= o->parts[part].pieces;
     GemmJob g;
     open_job(&g, o, base, pack, part, i);
-    int64_t m0 = piece * o->parts[part].rows, m1 = m0 + o->parts[part].rows;
-    (o->native ? isa->gemm_f32 : isa->gemm)(&g, m0, m1 < g.m ? m1 : g.m);
+    run_piece(o, isa, base, g, o->parts[part].rows, piece);
 }

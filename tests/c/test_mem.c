@@ -105,6 +105,21 @@ static void test_threads_share_and_pass_blocks(void)
     CHECK_EQ_INT(qb_test_live_bytes(), before);
 }
 
+/* Else every array of a loop stands twice. */
+static void test_a_freed_block_fits_the_next_of_its_size(void)
+{
+#if defined(__GLIBC__) && !MEM_CHECKED
+    enum { SIZE = 100000 };
+    void *p = mem_alloc(SIZE), *behind = mem_alloc(SIZE);
+    REQUIRE(p && behind);
+    mem_free(p);
+    void *q = mem_alloc(SIZE);
+    CHECK(q == p);
+    mem_free(behind);
+    mem_free(q);
+#endif
+}
+
 int main(void)
 {
     RUN(test_blocks_are_aligned_and_hold_their_data);
@@ -113,5 +128,6 @@ int main(void)
     RUN(test_zeroed_memory_is_zero_even_when_reused);
     RUN(test_sizes_that_overflow_are_refused);
     RUN(test_threads_share_and_pass_blocks);
+    RUN(test_a_freed_block_fits_the_next_of_its_size);
     return test_report();
 }

@@ -1,5 +1,6 @@
 """Trainer: fit, batches, history, what it keeps, and how it goes on after a checkpoint or Ctrl-C."""
 
+import gc
 import math
 import os
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from typing import NamedTuple
 
 import numpy as np
@@ -208,6 +210,23 @@ def test_minibatches_train():
 
 
 # ---- what is kept, and why it stops ----
+
+
+@pytest.mark.parametrize("optimizer", [o.Adam(0.1), o.LBFGS()])
+def test_a_trainer_that_is_dropped_frees_its_plans_at_once(optimizer):
+    def loss(p, x, y):
+        return fit_loss(p, x, y)
+
+    alive, enabled = weakref.ref(loss), gc.isenabled()
+    gc.disable()
+    try:
+        trainer = o.Trainer(loss, {"w": qb.array(0.0), "b": qb.array(0.0)}, optimizer, *fit_data())
+        trainer.run(3)
+        del loss, trainer
+        assert alive() is None
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def test_best_and_finite_parameters_are_kept():

@@ -57,24 +57,16 @@ def _select(condition, new, old):
     return tree.map(lambda a, b: qb.where(condition, a, b), new, old)
 
 
-class StepRun:
-    """Loss, gradient and update as one plan; the parameters of the best and of the last finite loss are kept in it as well."""
+def _step_of(total, optimizer):
+    """The step that is compiled. No method: a run that its own plan holds would wait for the garbage collector, and its memory too."""
 
-    def __init__(self, problem, history, optimizer, state):
-        self._total, self._optimizer = problem.total, optimizer
-        if "optimizer" not in state:
-            state = {**state, "optimizer": optimizer.init(state["params"])}
-        self._loop = qb.StepLoop(self._step, state, problem.data, **problem.options)
-        self._history, self._first = history, history.steps
-        self._scheduled = callable(getattr(optimizer, "learning_rate", None)) and isinstance(optimizer, Optimizer)
-
-    def _step(self, state, *data):
+    def step(state, *data):
         params = state["params"]
-        (loss, terms), grads = qb.value_and_grad(self._total, has_aux=True)(params, *data)
-        if isinstance(self._optimizer, Optimizer):
-            new, moments, rate = self._optimizer.traced_update(params, grads, state["optimizer"])
+        (loss, terms), grads = qb.value_and_grad(total, has_aux=True)(params, *data)
+        if isinstance(optimizer, Optimizer):
+            new, moments, rate = optimizer.traced_update(params, grads, state["optimizer"])
         else:
-            (new, moments), rate = self._optimizer.update(params, grads, state["optimizer"]), None
+            (new, moments), rate = optimizer.update(params, grads, state["optimizer"]), None
         value = qb.astype(loss, qb.float64)
         better, finite = qb.less(value, state["best_loss"]), qb.less(qb.abs(value), math.inf)
         state = {
@@ -85,6 +77,20 @@ class StepRun:
             "finite": _select(finite, params, state["finite"]),
         }
         return state, (loss, terms, rate)
+
+    return step
+
+
+class StepRun:
+    """Loss, gradient and update as one plan; the parameters of the best and of the last finite loss are kept in it as well."""
+
+    def __init__(self, problem, history, optimizer, state):
+        self._optimizer = optimizer
+        if "optimizer" not in state:
+            state = {**state, "optimizer": optimizer.init(state["params"])}
+        self._loop = qb.StepLoop(_step_of(problem.total, optimizer), state, problem.data, **problem.options)
+        self._history, self._first = history, history.steps
+        self._scheduled = callable(getattr(optimizer, "learning_rate", None)) and isinstance(optimizer, Optimizer)
 
     def set_data(self, data):
         self._loop.set_data(data)
