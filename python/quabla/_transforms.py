@@ -88,7 +88,9 @@ def _jacobian(label, argnums, one, fun, *args):
     for path, leaf in _core.tree.flatten_with_path(out)[0]:
         if _core._leaf_type(leaf) is None:
             place = f" at '{'/'.join(map(str, path))}'" if path else ""
-            raise TypeError(f"{label}: the function returns a {type(leaf).__name__}{place}; its results are arrays and numbers")
+            raise TypeError(
+                f"{label}: the function returns a {type(leaf).__name__}{place}; its results are arrays and numbers"
+            )
     ins, in_tree = _core.tree.flatten(pull._primals)
     rows = (in_tree.unflatten(row) for row in _blocks(outs, ins, pull))
     return out_tree.unflatten([row[0] if one else row for row in rows])

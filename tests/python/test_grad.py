@@ -28,6 +28,21 @@ def test_figures_of_the_manual(wrap):
     np.testing.assert_allclose(pulled.numpy(), [0, 1.38177329], atol=5e-9)
 
 
+@WRAPS
+def test_the_readmes_training_ends_where_it_says(wrap):
+    u_xx = qb.vmap(qb.grad(qb.grad(lambda x, w: qb.sin(w * x))), in_axes=(0, None))
+
+    def loss(params, x):
+        return qb.mean((u_xx(x, params["w"]) + math.pi**2 * qb.sin(math.pi * x)) ** 2)
+
+    x, params, adam = qb.linspace(0.05, 0.95, 8), {"w": qb.array(2.5)}, qb.optim.Adam(learning_rate=0.05)
+    step = wrap(qb.value_and_grad(loss))
+    for _ in range(300):
+        value, grads = step(params, x)
+        params = adam.step(params, grads)
+    assert f"w = {params['w'].item():.6f}, loss = {value.item():.1e}" == "w = 3.141593, loss = 1.5e-13"
+
+
 def test_gradients_mirror_the_argument():
     def f(p):
         return (p["w"] * p["w"]).sum() + p["b"][0] * 3.0 + p["s"] * 2.0
