@@ -196,7 +196,9 @@ def _axes(axes):
     axes = plain(axes)
     if isinstance(axes, (list, tuple, range)):
         return axes
-    raise TypeError(f"einsum: an equation, or arrays each with a list of its axes; here is a {type(axes).__name__} for such a list")
+    raise TypeError(
+        f"einsum: an equation, or arrays each with a list of its axes; here is a {type(axes).__name__} for such a list"
+    )
 
 
 def _letter(axis):

@@ -251,7 +251,9 @@ def _fans(shape, who):
     if len(dims) < 2:
         raise ValueError(f"{who}: shape {list(dims)} has fewer than two axes; the last two are inputs and outputs")
     if min(dims) < 1:
-        raise ValueError(f"{who}: shape {list(dims)}: lengths are at least 1; arrays without elements are not supported")
+        raise ValueError(
+            f"{who}: shape {list(dims)}: lengths are at least 1; arrays without elements are not supported"
+        )
     field = math.prod(dims[:-2])
     return dims[-2] * field, dims[-1] * field
 
