@@ -17,8 +17,6 @@ import library
 import page
 from ulp import REFERENCE, Error
 
-import build
-
 FLAGS = ["-Wno-unused-function", "-lm"]
 
 

@@ -18,8 +18,6 @@ import gmpy2
 import library
 import page
 
-import build
-
 INF, NAN = math.inf, math.nan
 TINY, MAX, MIN_NORMAL = 5e-324, sys.float_info.max, sys.float_info.min
 PI_2 = math.pi / 2
