@@ -2,11 +2,6 @@
 
 import gc
 import math
-import os
-import signal
-import subprocess
-import sys
-import threading
 import time
 import weakref
 from typing import NamedTuple
@@ -443,56 +438,3 @@ def test_a_fit_with_fewer_phases_than_the_checkpoint_says_so(tmp_path):
     trainer.resume(tmp_path / "a.qb")
     with pytest.raises(ValueError, match="phase 2"):
         trainer.fit(30)
-
-
-# ---- Ctrl-C ----
-
-
-@pytest.mark.parametrize("way", ["run", "fit", "lbfgs"])
-def test_ctrl_c_leaves_a_usable_trainer(way):
-    def rosenbrock(p):
-        return qb.sum(100.0 * (p[1:] - p[:-1] ** 2) ** 2 + (1.0 - p[:-1]) ** 2)
-
-    optimizer = o.LBFGS(tolerance_grad=0.0, tolerance_change=0.0, history=3) if way == "lbfgs" else o.Adam(1e-4)
-    trainer = o.Trainer(rosenbrock, qb.full((2000,), -1.0), optimizer)
-    trainer.step()
-    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            trainer.run(10**9) if way == "run" else trainer.fit(10**9)
-    finally:
-        timer.cancel()
-    steps = trainer.steps
-    assert steps > 1
-    assert len(trainer.history["loss"].tolist()) == steps
-    repeat = o.Trainer(rosenbrock, qb.full((2000,), -1.0), optimizer)
-    repeat.run(steps)
-    assert repeat.params.tolist() == trainer.params.tolist()
-    assert repeat.history["loss"].tolist() == trainer.history["loss"].tolist()
-    trainer.run(3)
-    assert trainer.steps == steps + 3
-
-
-KILLED = """
-import os, sys
-sys.path.insert(0, sys.argv[2])
-from test_trainer import line
-line().fit(10**9, checkpoint=sys.argv[1], checkpoint_seconds=0.0)
-"""
-
-
-def test_a_training_that_is_killed_can_be_resumed(tmp_path):
-    path = tmp_path / "a.qb"
-    child = subprocess.Popen([sys.executable, "-c", KILLED, path, os.path.dirname(__file__)])
-    deadline = time.monotonic() + 60
-    while not path.exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    time.sleep(0.2)
-    child.kill()
-    child.wait()
-    trainer, whole = line(), line()
-    trainer.resume(path)
-    assert trainer.steps > 0
-    whole.run(trainer.steps)
-    assert values(trainer) == values(whole)

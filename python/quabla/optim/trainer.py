@@ -108,9 +108,16 @@ class Trainer:
         self._run, self._running, self._saved = run, optimizer, None
         return run
 
+    def _settled(self):
+        """The history with all steps that were made."""
+        if self._run is not None:
+            self._run.settle()
+        self._history.take()
+        return self._history
+
     def _release(self):
         """The state without the optimizer's part; the run, if there is one, is given up."""
-        self._history.take()
+        self._settled()
         if self._run is not None:
             state = self._run.state
             self._state = {k: state[k] for k in ("params", "best", "best_loss", "finite")}
@@ -160,6 +167,8 @@ class Trainer:
     @property
     def steps(self):
         """Steps made so far."""
+        if self._run is not None:
+            self._run.settle()
         return self._history.reached()
 
     @property
@@ -169,8 +178,7 @@ class Trainer:
         The loss of a step is the one before its update; with L-BFGS the one after it. learning_rate is NaN for L-BFGS.
         Empty before the first step.
         """
-        self._history.take()
-        return self._history.arrays()
+        return self._settled().arrays()
 
     def plot_history(self, path=None):
         """Draw the loss and its terms by step, on a logarithmic axis (needs matplotlib).
@@ -279,8 +287,9 @@ class Trainer:
         with Progress(total if progress else None) as bar:
             fit = _Fit(self, bar, sample, sample_every, callback, every, target, patience, seconds)
             fit.keep(checkpoint, checkpoint_seconds)
-            for number, (optimizer, n) in enumerate(phases[number:], number):
-                self._place = (number, begun)
+            for at in range(number, len(phases)):
+                optimizer, n = phases[at]
+                self._place = (at, begun)
                 fit.phase(optimizer, begun + n)
                 self._saved = None  # of a phase that a checkpoint was written at the end of
                 if fit.stopped:
@@ -310,7 +319,7 @@ class Trainer:
 
         With it resume goes on bit for bit. A path's old content stays until the new one is complete.
         """
-        self._history.take()
+        self._settled()
         state = self._now()
         running = None
         if self._run is not None:
