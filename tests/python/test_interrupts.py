@@ -13,7 +13,9 @@ import pytest
 import quabla as qb
 
 o = qb.optim
-SOURCES = {str(pathlib.Path(o.__file__).parent / name) for name in ("trainer.py", "runs.py", "history.py")}
+SOURCES = {
+    str(pathlib.Path(o.__file__).parent / name) for name in ("trainer.py", "fitting.py", "runs.py", "history.py")
+}
 STRIDE = 1 if "QUABLA_EXHAUSTIVE" in os.environ else 7
 
 

@@ -40,8 +40,7 @@ class Adam(Optimizer):
         self._state = None
         super().__init__(learning_rate, clip_norm)
 
-    def init(self, params):
-        """Zero moments for params and step 0."""
+    def _start(self, params):
         return {"m": moments(params), "v": moments(params), "step": qb.array(0.0)}
 
     def _change(self, grads, state, rate):

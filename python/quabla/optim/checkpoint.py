@@ -19,17 +19,18 @@ def unpack(packed, like, what, shapes=True):
 
     shapes: whether shapes must agree, beside dtypes.
     """
-    names = _names(like)
-    saved = dict((name, leaf) for name, leaf in packed)
-    for name, leaf in names:
-        if name not in saved:
-            raise ValueError(f"resume: {what} '{name}' is not in the checkpoint; it is of another model or optimizer")
-        found = saved[name]
+    names, saved = [name for name, _ in _names(like)], [name for name, _ in packed]
+    if saved != names:
+        missing = next((name for name in names if name not in saved), None)
+        if missing is not None:
+            raise ValueError(
+                f"resume: {what} '{missing}' is not in the checkpoint; it is of another model or optimizer"
+            )
+        extra = next((name for name in saved if name not in names), saved[0])
+        raise ValueError(f"resume: the checkpoint has {what} '{extra}', which is not here")
+    for (name, found), (_, leaf) in zip(packed, _names(like)):
         if (shapes and found.shape != leaf.shape) or found.dtype is not leaf.dtype:
             raise ValueError(
                 f"resume: {what} '{name}' is {leaf.dtype}{leaf.shape} here and {found.dtype}{found.shape} in the checkpoint"
             )
-    if len(saved) > len(names):
-        extra = next(name for name in saved if name not in dict(names))
-        raise ValueError(f"resume: the checkpoint has {what} '{extra}', which is not here")
-    return tree.unflatten(tree.structure(like), [saved[name] for name, _ in names])
+    return tree.unflatten(tree.structure(like), [leaf for _, leaf in packed])

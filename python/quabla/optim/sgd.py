@@ -1,6 +1,7 @@
 """Gradient descent and its relatives: SGD with momentum, RMSprop, Lion."""
 
 from .. import _core as qb
+from .._arguments import flag
 from .._core import tree
 from .base import Optimizer, check_fraction, check_not_negative, flush, moments
 
@@ -21,13 +22,12 @@ class SGD(Optimizer):
 
     def __init__(self, learning_rate=1e-2, *, momentum=0.0, nesterov=False, clip_norm=None):
         self.momentum = check_fraction(momentum, "momentum", "SGD")
-        self.nesterov = bool(nesterov)
-        if nesterov and not momentum:
+        self.nesterov = flag("SGD", "nesterov", nesterov)
+        if self.nesterov and not self.momentum:
             raise ValueError("SGD: nesterov needs a momentum")
         super().__init__(learning_rate, clip_norm)
 
-    def init(self, params):
-        """None, or step 0 with a schedule and zero traces with momentum."""
+    def _start(self, params):
         state = {"trace": moments(params)} if self.momentum else {}
         if callable(self.learning_rate):
             state["step"] = qb.array(0.0)
@@ -61,8 +61,7 @@ class RMSprop(Optimizer):
         self.eps = check_not_negative(eps, "eps", "RMSprop")
         super().__init__(learning_rate, clip_norm)
 
-    def init(self, params):
-        """Zero means for params and step 0."""
+    def _start(self, params):
         return {"v": moments(params), "step": qb.array(0.0)}
 
     def _change(self, grads, state, rate):
@@ -91,8 +90,7 @@ class Lion(Optimizer):
         self.weight_decay = check_not_negative(weight_decay, "weight_decay", "Lion")
         super().__init__(learning_rate, clip_norm)
 
-    def init(self, params):
-        """Zero means for params and step 0."""
+    def _start(self, params):
         return {"m": moments(params), "step": qb.array(0.0)}
 
     def _change(self, grads, state, rate):

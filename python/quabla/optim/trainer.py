@@ -1,14 +1,14 @@
 """Trainer: loss, gradient and optimizer update as one compiled plan whose state stays inside, and what long trainings need."""
 
-import math
 import time
 
 from .. import _core as qb
 from .. import _io
+from .._arguments import array_of, flag, function, integers, path_of
 from .._core import tree
 from .._progress import Progress
-from .base import as_number
 from .checkpoint import pack, unpack
+from .fitting import Fit, check_steps, writable
 from .history import History, plot
 from .lbfgs import LBFGS, Info, check_params
 from .runs import Problem, first_state, start
@@ -18,27 +18,17 @@ __all__ = ["Trainer"]
 _KIND = "quabla trainer"
 
 
-def _steps(value, who):
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{who}: the number of steps is an int, not {type(value).__name__}")
-    if value < 1:
-        raise ValueError(f"{who}: the number of steps must be at least 1, not {value}")
-    return value
-
-
-def _limit(value, name):
-    """A number that is not NaN."""
-    value = as_number(value, name, "Trainer.fit")
-    if math.isnan(value):
-        raise ValueError(f"Trainer.fit: {name} is NaN")
-    return value
-
-
-def _check_optimizer(optimizer):
+def _check_optimizer(optimizer, who):
     if not isinstance(optimizer, LBFGS) and not all(callable(getattr(optimizer, f, None)) for f in ("init", "update")):
-        raise TypeError(
-            f"Trainer: the optimizer is {optimizer!r}; it has init(params) and update(params, grads, state)"
-        )
+        raise TypeError(f"{who}: the optimizer is {optimizer!r}; it has init(params) and update(params, grads, state)")
+
+
+def _arrays(x, what):
+    """x with arrays as leaves; the message of an error begins with `what`."""
+    x = tree.map(lambda leaf: array_of(what, leaf), x)
+    if any(isinstance(leaf, qb.TraceTensor) for leaf in tree.leaves(x)):
+        raise TypeError(f"{what} holds a tracer; a Trainer runs outside traced functions")
+    return x
 
 
 def _last(results):
@@ -68,21 +58,20 @@ class Trainer:
 
     def __init__(self, loss, params, optimizer, *data, device="cpu", batch_argnums=(), precision=None):
         check_params(params, "Trainer")
-        _check_optimizer(optimizer)
+        _check_optimizer(optimizer, "Trainer")
         if not callable(loss):
             raise TypeError(
                 f"Trainer: the loss is a function of the parameters and the data, not {type(loss).__name__}"
             )
-        if isinstance(batch_argnums, int):
-            batch_argnums = (batch_argnums,)
+        batch_argnums = integers("Trainer", "batch_argnums", batch_argnums)
         for i in batch_argnums:
-            if isinstance(i, bool) or not isinstance(i, int):
-                raise TypeError(f"Trainer: batch_argnums holds ints, not {type(i).__name__}")
             if not 0 <= i < len(data):
                 raise ValueError(f"Trainer: batch_argnums {i} is out of range; there are {len(data)} data arguments")
-        data = tuple(tree.map(qb.asarray, d) for d in data)
+        if len(set(batch_argnums)) != len(batch_argnums):
+            raise ValueError(f"Trainer: batch_argnums {list(batch_argnums)} names an argument twice")
+        data = tuple(_arrays(d, f"Trainer: data argument {i}") for i, d in enumerate(data))
         self._problem = Problem(loss, data, {"device": device, "precision": precision})
-        self._optimizer, self._batch_argnums = optimizer, tuple(batch_argnums)
+        self._optimizer, self._batch_argnums = optimizer, batch_argnums
         self._history, self._state = History(), first_state(params)
         self._run, self._running = None, None  # the run that holds the state, and its optimizer
         self._saved = None  # the state of a run that resume has read: (name of the optimizer, packed leaves)
@@ -134,7 +123,7 @@ class Trainer:
             )
         data = list(self._problem.data)
         for i, b in zip(self._batch_argnums, batch):
-            data[i] = tree.map(qb.asarray, b)
+            data[i] = _arrays(b, f"{who}: the new data argument {i}")
         self._problem.data = tuple(data)
         if self._run is not None:
             self._run.set_data(self._problem.data)
@@ -185,8 +174,10 @@ class Trainer:
 
         path: where a picture goes; without it matplotlib's axes are returned. Raises ValueError before the first step.
         """
+        if path is not None and not hasattr(path, "write"):
+            path = path_of("Trainer.plot_history", path)
         if not self.steps:
-            raise ValueError("plot_history: there are no steps yet")
+            raise ValueError("Trainer.plot_history: there are no steps yet")
         return plot(self.history, self._history.names(), path)
 
     def loss(self):
@@ -215,7 +206,7 @@ class Trainer:
 
         progress: show loss, steps per second and time left. Ctrl-C stops between two steps and leaves the trainer usable.
         """
-        left = _steps(steps, "Trainer.run")
+        left, progress = check_steps(steps, "Trainer.run"), flag("Trainer.run", "progress", progress)
         self._place = self._resumed = None
         run, value, pace = self._use(self._optimizer), None, 1 if progress else left
         with Progress(left if progress else None) as bar:
@@ -278,6 +269,11 @@ class Trainer:
         phases = [self._phase(p) for p in phases]
         if not phases:
             raise ValueError("Trainer.fit: give at least one phase, (optimizer, steps) or a number of steps")
+        function("Trainer.fit", "sample", sample)
+        function("Trainer.fit", "callback", callback)
+        progress = flag("Trainer.fit", "progress", progress)
+        if checkpoint is not None:
+            checkpoint = writable(path_of("Trainer.fit", checkpoint))
         if sample is not None and not self._batch_argnums:
             raise ValueError("Trainer.fit: sample replaces the arguments of batch_argnums, and there are none")
         (number, begun), self._resumed = self._resumed or (0, self.steps), None
@@ -285,7 +281,7 @@ class Trainer:
             raise ValueError(f"resume: the checkpoint was written in phase {number + 1}; this fit has {len(phases)}")
         total = sum(n for _, n in phases[number:]) - (self.steps - begun)
         with Progress(total if progress else None) as bar:
-            fit = _Fit(self, bar, sample, sample_every, callback, every, target, patience, seconds)
+            fit = Fit(self, bar, sample, sample_every, callback, every, target, patience, seconds)
             fit.keep(checkpoint, checkpoint_seconds)
             for at in range(number, len(phases)):
                 optimizer, n = phases[at]
@@ -309,8 +305,8 @@ class Trainer:
 
     def _phase(self, phase):
         optimizer, steps = phase if isinstance(phase, (tuple, list)) and len(phase) == 2 else (self._optimizer, phase)
-        _check_optimizer(optimizer)
-        return optimizer, _steps(steps, "Trainer.fit")
+        _check_optimizer(optimizer, "Trainer.fit")
+        return optimizer, check_steps(steps, "Trainer.fit")
 
     # ---- checkpoints ----
 
@@ -319,6 +315,7 @@ class Trainer:
 
         With it resume goes on bit for bit. A path's old content stays until the new one is complete.
         """
+        path = path if hasattr(path, "write") else path_of("Trainer.checkpoint", path)
         self._settled()
         state = self._now()
         running = None
@@ -346,9 +343,20 @@ class Trainer:
         When the checkpoint was written within fit, call fit with the same phases; it goes on at that place.
         Raises ValueError for a file of another kind or model, naming the parameter that does not fit. Then the trainer is as before.
         """
-        file = _io.load(path)
+        file = _io.load(path if hasattr(path, "read") else path_of("Trainer.resume", path))
         if not isinstance(file, dict) or file.get("kind") != _KIND:
             raise ValueError(f"resume: {path} was not written by Trainer.checkpoint")
+        try:
+            state, data, history, place = self._read(file)
+        except (AttributeError, KeyError, TypeError, IndexError) as error:
+            raise ValueError(f"resume: {path} holds a checkpoint that this version cannot read: {error!r}") from None
+        self._run = self._running = None
+        self._problem.data, self._state, self._saved = data, state, file["running"]
+        self._history.restore(history)
+        self._place, self._resumed = None, place
+
+    def _read(self, file):
+        """What a checkpoint holds, as it is kept here: (state, data, history, place)."""
         params = self.params
         likes = {"params": params, "best": params, "best_loss": qb.array(0.0), "finite": params}
         state = {k: unpack(file["state"][k], like, "the parameter") for k, like in likes.items()}
@@ -359,85 +367,8 @@ class Trainer:
         data = list(self._problem.data)
         for i, packed in zip(self._batch_argnums, file["data"]):
             data[i] = unpack(packed, data[i], f"the data argument {i},", shapes=False)
-        self._run = self._running = None
-        self._problem.data, self._state = tuple(data), state
-        self._history.restore(file["history"])
-        self._saved = file["running"]
-        self._place, self._resumed = None, tuple(file["place"]) if file["place"] else None
-
-
-class _Fit:
-    """One call of fit: how far the next stretch may go, and whether it was the last."""
-
-    def __init__(self, trainer, bar, sample, sample_every, callback, every, target, patience, seconds):
-        self._trainer, self._bar = trainer, bar
-        self._sample, self._sample_every = sample, _steps(sample_every, "Trainer.fit: sample_every")
-        self._callback, self._every = callback, _steps(every, "Trainer.fit: every")
-        self._target = -math.inf if target is None else _limit(target, "target")
-        self._patience = math.inf if patience is None else _steps(patience, "Trainer.fit: patience")
-        self._limit = math.inf if seconds is None else _limit(seconds, "seconds")
-        self.first, self._start, self._pace = trainer.steps, time.perf_counter(), 1
-        self.reason, self.stopped = "finished", False
-        trainer._history.bad_step = None
-
-    def keep(self, path, seconds):
-        """Write checkpoints to path, one after so many seconds."""
-        self._path, self._gap, self._written = path, _limit(seconds, "checkpoint_seconds"), time.perf_counter()
-
-    def seconds(self):
-        return time.perf_counter() - self._start
-
-    def phase(self, optimizer, end):
-        """Steps with one optimizer until step `end`, or until a rule ends it."""
-        trainer, self.reason, self._pace = self._trainer, "finished", 1
-        while trainer.steps < end and self.reason == "finished":
-            run, at = trainer._use(optimizer), trainer.steps
-            if self._sample is not None and at % self._sample_every == 0:
-                batch = self._sample(at // self._sample_every, run.params)
-                trainer._set_batch(batch if isinstance(batch, tuple) else (batch,), "Trainer.fit: sample")
-            ended = self._stretch(run, self._most(at, end))
-            self._bar.update(trainer.steps - at, *trainer._shown())
-            self.reason = self._why() or ended or "finished"
-            if self._path is not None and time.perf_counter() - self._written > self._gap:
-                trainer.checkpoint(self._path)
-                self._written = time.perf_counter()
-
-    def _most(self, at, end):
-        """Steps until something is due. The pace keeps the clock, the bar and the rules of stopping in touch."""
-        most = min(end - at, self._pace)
-        if self._sample is not None:
-            most = min(most, self._sample_every - at % self._sample_every)
-        if self._callback is not None:
-            most = min(most, self._every - at % self._every)
-        return most
-
-    def _stretch(self, run, steps):
-        begin = time.perf_counter()
-        try:
-            return run.run(steps)
-        finally:
-            self._trainer._history.take()
-            took = time.perf_counter() - begin
-            if took < 0.05 and steps == self._pace:
-                self._pace *= 2
-            elif took > 0.2:
-                self._pace = max(1, self._pace // 2)
-
-    def _why(self):
-        """The rule that ends the training here, or None."""
-        trainer, history = self._trainer, self._trainer._history
-        reason = None
-        if history.bad_step is not None:
-            trainer._state = {**trainer._release(), "params": trainer._state["finite"]}
-            reason = "not_finite"
-        elif history.best_loss <= self._target:
-            reason = "target"
-        elif trainer.steps - max(history.best_step, self.first) >= self._patience:
-            reason = "patience"
-        elif self.seconds() > self._limit:
-            reason = "seconds"
-        due = self._callback is not None and (trainer.steps % self._every == 0 or reason is not None)
-        if due and self._callback(trainer) and reason is None:
-            reason = "callback"
-        self.stopped = reason is not None
-        return reason
+        history = History()
+        history.restore(file["history"])
+        if file["running"] is not None:
+            _, _ = file["running"]
+        return state, tuple(data), file["history"], tuple(file["place"]) if file["place"] else None
