@@ -31,7 +31,13 @@ _MASK = 2**64 - 1
 
 
 class Key:
-    """The state of a stream: an immutable, hashable 64-bit value. Made by qb.random.key, split and fold_in."""
+    """The state of a stream: an immutable, hashable 64-bit value. Made by qb.random.key, split and fold_in.
+
+    value: an int, taken modulo 2**64. Raises TypeError for anything else.
+
+    >>> qb.random.Key(255)
+    Key(0x00000000000000ff)
+    """
 
     __slots__ = ("_value",)
 
@@ -122,7 +128,9 @@ def split(key, num=2):
 
 
 def fold_in(key, data):
-    """A new key from a key and an int, such as a step number.
+    """A new key from a key and an int, such as a step number, taken modulo 2**64.
+
+    It is the first output of the state key ^ (first output of the state data). Raises TypeError unless data is an int.
 
     >>> qb.random.fold_in(qb.random.key(0), 1) == qb.random.fold_in(qb.random.key(0), 2)
     False
@@ -134,8 +142,8 @@ def fold_in(key, data):
 def uniform(key, shape=(), dtype=_core.float64, minval=0.0, maxval=1.0):
     """Samples of the uniform distribution on [minval, maxval), from the top 53 bits of each output.
 
-    shape: ints; an int is a vector's length.    float32 samples are rounded, and stay below maxval.
-    Raises ValueError when minval is not below maxval.
+    shape: ints; an int is a vector's length.    dtype: float64 or float32; float32 samples are rounded, and stay below maxval.
+    Raises ValueError when minval is not below maxval, TypeError for another dtype or a key that is none.
 
     >>> qb.random.uniform(qb.random.key(0), (2,)).shape
     [2]
@@ -152,7 +160,10 @@ def _normal(who, key, shape, dtype, stddev):
 
 
 def normal(key, shape=(), dtype=_core.float64):
-    """Samples of the standard normal distribution (Box, Muller 1958).
+    """Samples of the standard normal distribution: sqrt(-2 ln u) cos(2 pi v) of two uniform ones (Box, Muller 1958).
+
+    shape: ints; an int is a vector's length.    dtype: float64 or float32; float32 samples are the rounded float64 ones.
+    Raises TypeError for another dtype or a key that is none, ValueError for a length below 1.
 
     >>> qb.random.normal(qb.random.key(0), (2, 3)).shape
     [2, 3]
@@ -163,7 +174,7 @@ def normal(key, shape=(), dtype=_core.float64):
 def truncated_normal(key, lower, upper, shape=(), dtype=_core.float64):
     """Standard normal samples that lie in [lower, upper], by the inverse distribution function (Wichura 1988).
 
-    lower, upper: numbers, also infinite ones.    Far tails keep their precision.
+    lower, upper: numbers, also infinite ones; far tails keep their precision.    shape, dtype: as in normal.
     Raises ValueError when lower is not below upper.
 
     >>> x = qb.random.truncated_normal(qb.random.key(0), -2.0, 2.0, (1000,))

@@ -112,7 +112,7 @@ def _check_state(state, fresh, who):
 
 
 def clip_by_global_norm(grads, max_norm):
-    """Gradients scaled so that their joint Euclidean norm is at most max_norm, and the norm before.
+    """Gradients scaled so that their joint Euclidean norm is at most max_norm (Pascanu and others 2013), and the norm before.
 
     grads: tree of floating arrays.    Returns (grads, norm); the norm is float64. Scaled by the largest |g|, so it neither
     overflows nor underflows. A norm that is not finite makes every gradient NaN.

@@ -60,6 +60,10 @@ class LBFGS:
     line_search: "strong_wolfe", the only one.
     A search (c1 = 1e-4, c2 = 0.9, at most 25 values) that fails goes on once from steepest descent.
     Raises ValueError for values out of range.
+
+    >>> params, info = qb.optim.LBFGS(max_iterations=50).minimize(lambda x: qb.sum((x - 2.0) ** 4), qb.zeros((3,)))
+    >>> info.converged, info.grad_norm <= 1e-7
+    (True, True)
     """
 
     def __init__(

@@ -32,7 +32,7 @@ def _larger(a, b):
 
 
 def constant(value):
-    """The same rate at every step.
+    """The same rate at every step. Raises ValueError for a value that is not finite.
 
     >>> qb.optim.constant(0.1)(7).item()
     0.1

@@ -14,6 +14,7 @@ class SGD(Optimizer):
     learning_rate: a number > 0, or a function of the number of completed updates.    momentum: in [0, 1).
     nesterov: step along g + momentum * t instead (Nesterov 1983; Sutskever and others 2013).    clip_norm: as in Adam.
     The state is None without momentum and schedule; else it holds 'trace' (float64) and 'step', whichever is used.
+    Raises ValueError for settings out of range, and for nesterov without momentum.
 
     >>> params, _ = qb.optim.SGD(0.5).update([qb.array(1.0)], [qb.array(2.0)], None)
     >>> params[0].item()
@@ -48,7 +49,7 @@ class RMSprop(Optimizer):
     """RMSprop (Tieleman, Hinton 2012): rate * g / sqrt(v + eps), v a running mean of g squared.
 
     decay: of the mean, in [0, 1).    eps: added under the root.    learning_rate, clip_norm: as in Adam.
-    The state is {'v', 'step'}, v in float64.
+    The state is {'v', 'step'}, v in float64. Raises ValueError for settings out of range.
 
     >>> rms = qb.optim.RMSprop(0.1)
     >>> params, state = rms.update([qb.array(1.0)], [qb.array(2.0)], rms.init([qb.array(1.0)]))
@@ -77,7 +78,7 @@ class Lion(Optimizer):
     """Lion (Chen and others 2023): steps of size rate along the sign of a running mean of the gradient.
 
     b1: weight of the mean in the sign; b2: decay of the mean.    weight_decay: decoupled, as in AdamW.
-    The state is {'m', 'step'}, m in float64. Rates are some ten times smaller than Adam's.
+    The state is {'m', 'step'}, m in float64. Rates are some ten times smaller than Adam's. Raises ValueError for settings out of range.
 
     >>> lion = qb.optim.Lion(0.1)
     >>> params, state = lion.update([qb.array(1.0)], [qb.array(2.0)], lion.init([qb.array(1.0)]))

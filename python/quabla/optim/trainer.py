@@ -191,7 +191,15 @@ class Trainer:
     # ---- training ----
 
     def step(self, *batch):
-        """One update. Returns the loss before it, a scalar Tensor. batch: new values for the arguments of batch_argnums."""
+        """One update. Returns the loss before it, a scalar Tensor; with L-BFGS an iteration, and the loss after it.
+
+        batch: new values for the arguments of batch_argnums, all of them.
+        Raises ValueError for another number of them, and where a schedule gives a negative or non-finite rate.
+
+        >>> trainer = qb.optim.Trainer(lambda p, x: (p - x) ** 2, qb.array(0.0), qb.optim.SGD(0.5), 1.0, batch_argnums=0)
+        >>> trainer.step(qb.array(4.0)).item(), trainer.params.item()
+        (16.0, 4.0)
+        """
         if batch or self._batch_argnums:
             self._set_batch(batch, "Trainer.step")
         self._place = self._resumed = None
@@ -204,7 +212,9 @@ class Trainer:
     def run(self, steps, progress=False):
         """`steps` updates with no Python between them. Returns the loss before the last one.
 
+        With L-BFGS they are iterations, and fewer where it ends; then the loss after the last one is returned.
         progress: show loss, steps per second and time left. Ctrl-C stops between two steps and leaves the trainer usable.
+        Raises ValueError for fewer than one step, and where a schedule gives a negative or non-finite rate.
         """
         left, progress = check_steps(steps, "Trainer.run"), flag("Trainer.run", "progress", progress)
         self._place = self._resumed = None
@@ -314,6 +324,17 @@ class Trainer:
         """Write all of the training to a file by qb.save: parameters, optimizer, history, batch data, the place in fit.
 
         With it resume goes on bit for bit. A path's old content stays until the new one is complete.
+
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "training.qb")
+        >>> def make():
+        ...     return qb.optim.Trainer(lambda p: (p - 3.0) ** 2, qb.array(0.0), qb.optim.Adam(0.1))
+        >>> first, second = make(), make()
+        >>> _ = first.run(10)
+        >>> first.checkpoint(path)
+        >>> second.resume(path)
+        >>> first.run(5).item() == second.run(5).item(), second.steps
+        (True, 15)
         """
         path = path if hasattr(path, "write") else path_of("Trainer.checkpoint", path)
         self._settled()
