@@ -339,8 +339,8 @@ static bool advance(Lbfgs *l, double f)
     const double slope = dot(l->trial_g, l->d, l->n), bound = h->f + C1 * h->t * h->slope;
     const bool finite = isfinite(f) && isfinite(slope);
     const bool wolfe = f <= bound && fabs(slope) <= -C2 * h->slope;
-    const bool close = f <= h->f + l->limits.noise * fabs(h->f) && slope >= C2 * h->slope &&
-                       slope <= (2 * C1 - 1) * h->slope;
+    const bool same = fabs(f - h->f) <= l->limits.noise * fabs(h->f); /* f can tell nothing */
+    const bool close = same && slope >= C2 * h->slope && slope <= (2 * C1 - 1) * h->slope;
     if (finite && (wolfe || close)) {
         h->failed = 0;
         return take(l, f, false);
