@@ -2,6 +2,8 @@
 
 import gc
 import math
+import os
+import sys
 import time
 import weakref
 from typing import NamedTuple
@@ -272,6 +274,35 @@ def test_progress_shows_terms(capsys):
         assert word in text
 
 
+def on_a_terminal(work):
+    """What work(stream) writes to a stream that is a terminal."""
+    master, slave = os.openpty()
+    with os.fdopen(slave, "w") as stream:
+        work(stream)
+        stream.flush()
+        text = os.read(master, 100_000).decode()
+    os.close(master)
+    return text
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_progress_on_a_terminal_is_a_bar_where_tqdm_is_installed(monkeypatch, installed):
+    if not installed:
+        monkeypatch.setitem(sys.modules, "tqdm", None)
+
+    def work(stream):
+        monkeypatch.setattr(sys, "stderr", stream)
+        line().fit(200, progress=True)
+
+    text = on_a_terminal(work)
+    monkeypatch.undo()
+    assert ("\r" in text.replace("\r\n", "") and "100%" in text) == installed
+    assert "200/200" in text
+    for word in ("loss", "data", "size"):
+        assert word in text
+    assert "step/s" in text or "steps/s" in text
+
+
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
@@ -383,6 +414,77 @@ def test_resume_outside_fit_goes_on_bit_for_bit(tmp_path):
     again.run(40)
     assert values(again) == values(whole)
     assert again.history["loss"].tolist() == whole.history["loss"].tolist()
+
+
+@pytest.mark.parametrize("at", [1, 12, 13, 40])
+def test_minibatches_go_on_bit_for_bit(at, tmp_path):
+    x, y = fit_data(50)
+
+    def training():
+        params = {"w": qb.array(0.0), "b": qb.array(0.0)}
+        trainer = o.Trainer(fit_loss, params, o.Lion(o.cosine_decay(0.05, 60)), x, y, batch_argnums=(0, 1))
+        return trainer, dict(sample=o.minibatches(qb.random.key(3), 8, x, y))
+
+    def leave(trainer):
+        if trainer.steps == at:
+            trainer.checkpoint(tmp_path / "a.qb")
+            raise Stop
+
+    whole, options = training()
+    whole.fit(60, **options)
+    first, options = training()
+    with pytest.raises(Stop):
+        first.fit(60, callback=leave, every=1, **options)
+    second, options = training()
+    second.resume(tmp_path / "a.qb")
+    second.fit(60, **options)
+    assert everything(second) == everything(whole)
+
+
+def test_leaves_whose_names_agree_keep_their_places(tmp_path):
+    def training():
+        params = {"a": {"b": qb.array(1.0)}, "a/b": qb.array(2.0)}
+        return o.Trainer(lambda p: p["a"]["b"] ** 2 + 3.0 * p["a/b"] ** 2, params, o.Adam(0.1))
+
+    one, two = training(), training()
+    one.run(3)
+    one.checkpoint(tmp_path / "a.qb")
+    two.resume(tmp_path / "a.qb")
+    assert qb.tree.map(lambda p: p.item(), two.params) == qb.tree.map(lambda p: p.item(), one.params)
+    one.run(4)
+    two.run(4)
+    assert qb.tree.map(lambda p: p.item(), two.params) == qb.tree.map(lambda p: p.item(), one.params)
+
+
+def replaced(tree, path, value):
+    """tree with another value at a path of keys; without one the key is left out."""
+    if not path:
+        return value
+    copy = dict(tree)
+    if len(path) == 1 and value is None:
+        del copy[path[0]]
+    else:
+        copy[path[0]] = replaced(tree[path[0]], path[1:], value)
+    return copy
+
+
+@pytest.mark.parametrize("value", [None, 4, "x", [], {"a": 1}, [["b", 1]], [["b", None]], [[]], [3, 4]])
+def test_a_malformed_checkpoint_is_a_value_error_and_changes_nothing(tmp_path, value):
+    path, trainer = tmp_path / "a.qb", line()
+    trainer.run(3)
+    trainer.checkpoint(path)
+    whole, before = qb.load(path), everything(trainer)
+    places = [[k] for k in whole if k != "kind" and (value is not None or k not in ("place", "running"))]
+    places += [["state", k] for k in whole["state"]] + [["history", k] for k in whole["history"]]
+    for place in places:
+        if value == [] and place == ["data"] or value == [3, 4] and place == ["place"]:
+            continue  # sound
+        qb.save(path, replaced(whole, place, value))
+        with pytest.raises(ValueError, match="resume"):
+            trainer.resume(path)
+        assert everything(trainer) == before, place
+    trainer.run(1)
+    assert trainer.steps == 4
 
 
 def test_checkpoints_are_written_by_the_clock(tmp_path):

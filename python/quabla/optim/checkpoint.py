@@ -1,8 +1,9 @@
 """A Trainer's state as a tree that qb.save takes, and back, with the names of what does not fit."""
 
+from .. import _core as qb
 from .._core import tree
 
-__all__ = ["pack", "unpack"]
+__all__ = ["check_packed", "pack", "unpack"]
 
 
 def _names(x):
@@ -14,11 +15,21 @@ def pack(x):
     return [[name, leaf] for name, leaf in _names(x)]
 
 
+def check_packed(packed, what):
+    """ValueError unless this is what pack gives."""
+    if not isinstance(packed, list) or any(
+        not isinstance(e, list) or len(e) != 2 or not isinstance(e[0], str) or not isinstance(e[1], qb.Tensor)
+        for e in packed
+    ):
+        raise ValueError(f"resume: {what} of the checkpoint is malformed")
+
+
 def unpack(packed, like, what, shapes=True):
     """The tree of the structure of `like` with the packed leaves. ValueError names the first leaf that does not fit.
 
     shapes: whether shapes must agree, beside dtypes.
     """
+    check_packed(packed, what)
     names, saved = [name for name, _ in _names(like)], [name for name, _ in packed]
     if saved != names:
         missing = next((name for name in names if name not in saved), None)

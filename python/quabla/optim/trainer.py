@@ -7,7 +7,7 @@ from .. import _io
 from .._arguments import array_of, flag, function, integers, path_of
 from .._core import tree
 from .._progress import Progress
-from .checkpoint import pack, unpack
+from .checkpoint import check_packed, pack, unpack
 from .fitting import Fit, check_steps, writable
 from .history import History, plot
 from .lbfgs import LBFGS, Info, check_params
@@ -367,29 +367,32 @@ class Trainer:
         file = _io.load(path if hasattr(path, "read") else path_of("Trainer.resume", path))
         if not isinstance(file, dict) or file.get("kind") != _KIND:
             raise ValueError(f"resume: {path} was not written by Trainer.checkpoint")
-        try:
-            state, data, history, place = self._read(file)
-        except (AttributeError, KeyError, TypeError, IndexError) as error:
-            raise ValueError(f"resume: {path} holds a checkpoint that this version cannot read: {error!r}") from None
+        state, data, history, place = self._read(file)
         self._run = self._running = None
         self._problem.data, self._state, self._saved = data, state, file["running"]
         self._history.restore(history)
         self._place, self._resumed = None, place
 
     def _read(self, file):
-        """What a checkpoint holds, as it is kept here: (state, data, history, place)."""
+        """What a checkpoint holds, as it is kept here: (state, data, history, place). ValueError for what this one cannot take."""
         params = self.params
         likes = {"params": params, "best": params, "best_loss": qb.array(0.0), "finite": params}
-        state = {k: unpack(file["state"][k], like, "the parameter") for k, like in likes.items()}
-        if len(file["data"]) != len(self._batch_argnums):
+        state, packed, running, place = (file.get(k) for k in ("state", "data", "running", "place"))
+        if not isinstance(state, dict) or not isinstance(packed, list):
+            raise ValueError("resume: the checkpoint is malformed")
+        state = {k: unpack(state.get(k), like, f"{k}: the parameter") for k, like in likes.items()}
+        if len(packed) != len(self._batch_argnums):
             raise ValueError(
-                f"resume: the checkpoint has {len(file['data'])} batch arguments, this trainer {len(self._batch_argnums)}"
+                f"resume: the checkpoint has {len(packed)} batch arguments, this trainer {len(self._batch_argnums)}"
             )
         data = list(self._problem.data)
-        for i, packed in zip(self._batch_argnums, file["data"]):
-            data[i] = unpack(packed, data[i], f"the data argument {i},", shapes=False)
-        history = History()
-        history.restore(file["history"])
-        if file["running"] is not None:
-            _, _ = file["running"]
-        return state, tuple(data), file["history"], tuple(file["place"]) if file["place"] else None
+        for i, arrays in zip(self._batch_argnums, packed):
+            data[i] = unpack(arrays, data[i], f"the data argument {i},", shapes=False)
+        if running is not None:
+            if not isinstance(running, list) or len(running) != 2 or not isinstance(running[0], str):
+                raise ValueError("resume: the optimizer of the checkpoint is malformed")
+            check_packed(running[1], "the optimizer's state")
+        if place is not None and (not isinstance(place, list) or [type(v) for v in place] != [int, int]):
+            raise ValueError("resume: the place in fit of the checkpoint is malformed")
+        History().restore(file.get("history"))
+        return state, tuple(data), file["history"], tuple(place) if place else None
