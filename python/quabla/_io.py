@@ -306,8 +306,17 @@ def _named(tree):
     return out
 
 
-def _tensors(arrays):
-    return {name: _core.array(arrays[name]) for name in arrays}
+def _tensors(arrays, path):
+    out = {}
+    for name in arrays:
+        x = arrays[name]
+        if not x.dtype.isnative:
+            x = x.astype(x.dtype.newbyteorder("="))
+        try:
+            out[name] = _core.array(x)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"load: '{name}' of {path}: {error}") from None
+    return out
 
 
 def _save_npz(arrays):
@@ -327,8 +336,8 @@ def _load_npz(path):
         data = io.BytesIO(file.read())
     try:
         with numpy.load(data, allow_pickle=False) as arrays:
-            return _tensors(arrays)
-    except (EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+            return _tensors(arrays, path)
+    except (EOFError, OSError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"load: {path} is no .npz file, or it is damaged: {error}") from None
 
 
@@ -343,8 +352,8 @@ def _load_safetensors(path):
     from safetensors.numpy import load_file
 
     try:
-        return _tensors(load_file(path))
-    except SafetensorError as error:
+        return _tensors(load_file(path), path)
+    except (SafetensorError, KeyError) as error:  # KeyError: a dtype that NumPy does not have
         raise ValueError(f"load: {path} is no .safetensors file, or it is damaged: {error}") from None
 
 
