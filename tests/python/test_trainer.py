@@ -77,6 +77,8 @@ def test_history_is_drawn(tmp_path):
     ("loss", "words"),
     [
         (lambda p: {"a": p * qb.ones((2,))}, r"'a'.*\[2\]"),
+        (lambda p: {"a": p, "b": None}, "'b'.*NoneType"),
+        (lambda p: {"a": {"b": p}}, "'a'.*dict"),
         (lambda p: {}, "no terms"),
         (lambda p: {"loss": p}, "cannot name"),
         (lambda p: {1: p}, "cannot name"),

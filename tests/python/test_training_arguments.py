@@ -81,7 +81,17 @@ GOOD = {
         ),
     ),
     "LBFGS.minimize": (minimize, dict(fun=lambda p: qb.sum(qb.tree.leaves(p)[0] ** 2), params=PARAMS, callback=None)),
-    "Trainer": (o.Trainer, dict(loss=lambda p: qb.sum(p["w"]), params=PARAMS, optimizer=o.Adam(), batch_argnums=())),
+    "Trainer": (
+        o.Trainer,
+        dict(
+            loss=lambda p: qb.sum(p["w"]),
+            params=PARAMS,
+            optimizer=o.Adam(),
+            batch_argnums=(),
+            device="cpu",
+            precision=None,
+        ),
+    ),
     "Trainer.run": (trainer().run, dict(steps=2, progress=False)),
     "Trainer.fit": (
         fit,
@@ -183,6 +193,28 @@ def test_a_trainer_names_data_that_is_none():
     assert t.steps == 0
     with pytest.raises(ValueError, match="twice"):
         o.Trainer(lambda p, x: p, qb.array(1.0), o.Adam(), X, batch_argnums=(0, 0))
+
+
+def test_a_device_that_is_not_built_is_known_before_the_first_step():
+    for device in ("cuda", "cuda:0", "mlx"):
+        with pytest.raises(qb.UnsupportedOperationError, match=device):
+            trainer(device=device)
+
+
+@pytest.mark.parametrize(
+    ("rate", "words"),
+    [
+        (lambda step: "fast", "is a str"),
+        (lambda step: None, "is a NoneType"),
+        (lambda step: qb.stack([step, step]), r"has shape \[2\]"),
+    ],
+)
+def test_a_schedule_returns_one_number(rate, words):
+    for optimizer in (o.Adam(rate), o.SGD(rate, momentum=0.5)):
+        with pytest.raises(TypeError, match=words):
+            optimizer.update(PARAMS, PARAMS, optimizer.init(PARAMS))
+        with pytest.raises(TypeError, match=words):
+            o.Trainer(lambda p: qb.sum(p["w"]), PARAMS, optimizer).step()
 
 
 def test_a_checkpoint_that_cannot_be_written_is_known_before_the_training(tmp_path):

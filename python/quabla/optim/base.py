@@ -163,7 +163,13 @@ class Optimizer:
 
     def rate(self, state):
         """The learning rate of the next update, a number or a traced scalar."""
-        return self.learning_rate(state["step"]) if callable(self.learning_rate) else self.learning_rate
+        if not callable(self.learning_rate):
+            return self.learning_rate
+        rate = self.learning_rate(state["step"])
+        if isinstance(rate, (int, float)) or (isinstance(rate, (qb.Tensor, qb.TraceTensor)) and not list(rate.shape)):
+            return rate
+        kind = f"has shape {list(rate.shape)}" if hasattr(rate, "shape") else f"is a {type(rate).__name__}"
+        raise TypeError(f"{type(self).__name__}: what the schedule returns {kind}; a learning rate is one number")
 
     def traced_update(self, params, grads, state):
         """update as graph ops, with the rate that it used as third result: (params, state, rate)."""

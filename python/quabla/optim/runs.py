@@ -31,10 +31,9 @@ class Problem:
             for name, term in value.items():
                 if not isinstance(name, str) or name in ("loss", "learning_rate", "step"):
                     raise ValueError(f"Trainer: {name!r} cannot name a term of the loss")
-                if list(getattr(term, "shape", [])):
-                    raise ValueError(
-                        f"Trainer: the term '{name}' of the loss has shape {list(term.shape)}; terms are scalars"
-                    )
+                if not isinstance(term, (int, float, qb.Tensor, qb.TraceTensor)) or list(getattr(term, "shape", [])):
+                    kind = f"has shape {list(term.shape)}" if hasattr(term, "shape") else f"is a {type(term).__name__}"
+                    raise ValueError(f"Trainer: the term '{name}' of the loss {kind}; terms are scalars")
                 whole = term if whole is None else qb.add(whole, term)
             return whole, value
 

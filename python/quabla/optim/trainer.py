@@ -23,6 +23,13 @@ def _check_optimizer(optimizer, who):
         raise TypeError(f"{who}: the optimizer is {optimizer!r}; it has init(params) and update(params, grads, state)")
 
 
+def _probe(x):
+    return x
+
+
+_probe.__qualname__ = "Trainer"  # what messages call it
+
+
 def _arrays(x, what):
     """x with arrays as leaves; the message of an error begins with `what`."""
     x = tree.map(lambda leaf: array_of(what, leaf), x)
@@ -70,7 +77,9 @@ class Trainer:
         if len(set(batch_argnums)) != len(batch_argnums):
             raise ValueError(f"Trainer: batch_argnums {list(batch_argnums)} names an argument twice")
         data = tuple(_arrays(d, f"Trainer: data argument {i}") for i, d in enumerate(data))
-        self._problem = Problem(loss, data, {"device": device, "precision": precision})
+        options = {"device": device, "precision": precision}
+        qb.jit(_probe, **options)(qb.array(0.0))  # says what is wrong with them
+        self._problem = Problem(loss, data, options)
         self._optimizer, self._batch_argnums = optimizer, batch_argnums
         self._history, self._state = History(), first_state(params)
         self._run, self._running = None, None  # the run that holds the state, and its optimizer
