@@ -107,6 +107,40 @@ def test_an_interrupt_before_any_line_loses_no_step(way):
         assert training.everything() == want, interrupt.place
 
 
+class Phases(Training):
+    """Phases of the trainer's own optimizer, twice, of another one, and of L-BFGS."""
+
+    def __init__(self):
+        super().__init__("fit")
+        self.phases = [4, 3, (o.RMSprop(0.01), 4), (self.newton, 5)]
+
+    def go(self):
+        self.trainer.fit(*self.phases, sample=self.sample, sample_every=4, every=3, callback=lambda trainer: None)
+
+
+def test_a_checkpoint_after_an_interrupt_before_any_line_goes_on_bit_for_bit(tmp_path):
+    whole, count = Phases(), Interrupt(-1)
+    sys.settrace(count)
+    whole.go()
+    sys.settrace(None)
+    want = whole.everything()
+    for at in range(1, count.lines + 1, STRIDE):
+        first, second, interrupt = Phases(), Phases(), Interrupt(at)
+        sys.settrace(interrupt)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                first.go()
+        finally:
+            sys.settrace(None)
+        first.trainer.checkpoint(tmp_path / "a.qb")
+        second.trainer.resume(tmp_path / "a.qb")
+        second.trainer.checkpoint(tmp_path / "b.qb")
+        second.trainer.resume(tmp_path / "b.qb")
+        if second.trainer.steps < 16:
+            second.go()
+        assert second.everything() == want, interrupt.place
+
+
 @pytest.mark.parametrize("way", ["run", "fit", "lbfgs"])
 def test_ctrl_c_leaves_a_usable_trainer(way):
     def rosenbrock(p):

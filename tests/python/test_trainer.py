@@ -499,6 +499,22 @@ def test_checkpoints_are_written_by_the_clock(tmp_path):
     assert other.steps == 200
 
 
+def test_a_training_that_is_over_is_resumed_for_more(tmp_path):
+    path, phases = tmp_path / "a.qb", ((o.RMSprop(0.1), 20), (o.LBFGS(), 3))
+    one, more, fresh = line(), line(), line()
+    one.fit(*phases, checkpoint=path)
+    steps = one.steps
+    for other in (more, fresh):
+        other.resume(path)
+        assert everything(other) == everything(one)
+    one.run(5)  # its own Adam, from the beginning, as it was not in use
+    more.run(5)
+    assert everything(more) == everything(one)
+    assert more.steps == steps + 5
+    fresh.fit(*phases)  # all phases once more
+    assert fresh.steps > steps + 20
+
+
 def test_a_checkpoint_of_another_model_names_the_place(tmp_path):
     path = tmp_path / "a.qb"
     trainer = line()
@@ -542,3 +558,6 @@ def test_a_fit_with_fewer_phases_than_the_checkpoint_says_so(tmp_path):
     trainer.resume(tmp_path / "a.qb")
     with pytest.raises(ValueError, match="phase 2"):
         trainer.fit(30)
+    with pytest.raises(ValueError, match="every"):
+        trainer.fit(10, (o.SGD(0.1), 10), every=0)
+    assert trainer.fit(10, (o.SGD(0.1), 10)).steps == 5  # the place was not lost

@@ -40,8 +40,8 @@ def writable(path):
 class Fit:
     """One call of fit: how far the next stretch may go, and whether it was the last."""
 
-    def __init__(self, trainer, bar, sample, sample_every, callback, every, target, patience, seconds):
-        self._trainer, self._bar = trainer, bar
+    def __init__(self, trainer, sample, sample_every, callback, every, target, patience, seconds):
+        self._trainer, self.bar = trainer, None
         self._sample, self._sample_every = sample, check_steps(sample_every, "Trainer.fit: sample_every")
         self._callback, self._every = callback, check_steps(every, "Trainer.fit: every")
         self._target = -math.inf if target is None else _limit(target, "target")
@@ -67,7 +67,7 @@ class Fit:
                 batch = self._sample(at // self._sample_every, run.params)
                 trainer._set_batch(batch if isinstance(batch, tuple) else (batch,), "Trainer.fit: sample")
             ended = self._stretch(run, self._most(at, end))
-            self._bar.update(trainer.steps - at, *trainer._shown())
+            self.bar.update(trainer.steps - at, *trainer._shown())
             self.reason = self._why() or ended or "finished"
             if self._path is not None and time.perf_counter() - self._written > self._gap:
                 trainer.checkpoint(self._path)

@@ -83,7 +83,8 @@ class Trainer:
         self._optimizer, self._batch_argnums = optimizer, batch_argnums
         self._history, self._state = History(), first_state(params)
         self._run, self._running = None, None  # the run that holds the state, and its optimizer
-        self._saved = None  # the state of a run that resume has read: (name of the optimizer, packed leaves)
+        self._saved = None  # the state of a run that resume has read: [name of the optimizer, packed leaves, owner]
+        self._phases = ()  # of the last fit
         self._place = None  # within fit: (number of the phase, step at which it began)
         self._resumed = None  # the place that the next fit goes on from
 
@@ -95,8 +96,8 @@ class Trainer:
             return self._run
         state = self._release()
         run = start(self._problem, self._history, optimizer, state)
-        if self._saved:
-            name, packed = self._saved
+        if self._saved and optimizer is self._owner(self._saved[2]):
+            name, packed, _ = self._saved
             if name != type(optimizer).__name__:
                 raise ValueError(
                     f"resume: the checkpoint was written while training with {name}, and goes on with {type(optimizer).__name__}"
@@ -105,6 +106,12 @@ class Trainer:
             run = start(self._problem, self._history, optimizer, state)
         self._run, self._running, self._saved = run, optimizer, None
         return run
+
+    def _owner(self, number):
+        """The optimizer that a checkpoint names: -1 is the trainer's own, else that of a phase of the fit which goes on."""
+        if number == -1:
+            return self._optimizer
+        return self._phases[number][0] if self._place and number < len(self._phases) else None
 
     def _settled(self):
         """The history with all steps that were made."""
@@ -295,18 +302,18 @@ class Trainer:
             checkpoint = writable(path_of("Trainer.fit", checkpoint))
         if sample is not None and not self._batch_argnums:
             raise ValueError("Trainer.fit: sample replaces the arguments of batch_argnums, and there are none")
-        (number, begun), self._resumed = self._resumed or (0, self.steps), None
+        number, begun = self._resumed or (0, self.steps)
         if number >= len(phases):
             raise ValueError(f"resume: the checkpoint was written in phase {number + 1}; this fit has {len(phases)}")
+        fit = Fit(self, sample, sample_every, callback, every, target, patience, seconds)
+        fit.keep(checkpoint, checkpoint_seconds)
         total = sum(n for _, n in phases[number:]) - (self.steps - begun)
-        with Progress(total if progress else None) as bar:
-            fit = Fit(self, bar, sample, sample_every, callback, every, target, patience, seconds)
-            fit.keep(checkpoint, checkpoint_seconds)
+        self._place, self._phases, self._resumed = (number, begun), phases, None
+        with Progress(total if progress else None) as fit.bar:
             for at in range(number, len(phases)):
                 optimizer, n = phases[at]
                 self._place = (at, begun)
                 fit.phase(optimizer, begun + n)
-                self._saved = None  # of a phase that a checkpoint was written at the end of
                 if fit.stopped:
                     break
                 begun = self.steps
@@ -348,12 +355,12 @@ class Trainer:
         path = path if hasattr(path, "write") else path_of("Trainer.checkpoint", path)
         self._settled()
         state = self._now()
-        running = None
+        running, place = self._saved, self._place or self._resumed
         if self._run is not None:
-            running = [type(self._running).__name__, pack(state)]
-        elif self._saved:
-            running = list(self._saved)
-        place = self._place or self._resumed
+            numbers = [-1, *(range(len(self._phases)) if place else ())]
+            owner = next((i for i in numbers if self._owner(i) is self._running), None)
+            # An optimizer of a fit that is over starts afresh whenever it comes again.
+            running = None if owner is None else [type(self._running).__name__, pack(state), owner]
         _io.save(
             path,
             {
@@ -398,7 +405,7 @@ class Trainer:
         for i, arrays in zip(self._batch_argnums, packed):
             data[i] = unpack(arrays, data[i], f"the data argument {i},", shapes=False)
         if running is not None:
-            if not isinstance(running, list) or len(running) != 2 or not isinstance(running[0], str):
+            if not isinstance(running, list) or [type(v) for v in running] != [str, list, int] or running[2] < -1:
                 raise ValueError("resume: the optimizer of the checkpoint is malformed")
             check_packed(running[1], "the optimizer's state")
         if place is not None and (not isinstance(place, list) or [type(v) for v in place] != [int, int]):
