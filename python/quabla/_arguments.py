@@ -19,7 +19,7 @@ def integer(who, what, value):
 def plain(value):
     """value, with an array of another library as lists."""
     ours = (_core.Tensor, _core.TensorView, _core.TraceTensor)
-    return value.tolist() if hasattr(value, "tolist") and not isinstance(value, ours) else value
+    return value.tolist() if hasattr(value, "tolist") and not isinstance(value, (*ours, type)) else value
 
 
 def integers(who, what, value):
