@@ -103,7 +103,7 @@ def _numbers(values, counts):
     """The numbers of one column: per entry of the log an array, or one number that stands for all its steps (None: NaN)."""
     out = []
     for value, count in zip(values, counts):
-        if isinstance(value, qb.Tensor) and value.shape:
+        if isinstance(value, qb.Tensor) and value.ndim:
             out += value.tolist()
         elif count == 1 and value is not None:
             out.append(float(value))

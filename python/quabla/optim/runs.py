@@ -12,9 +12,10 @@ from .._core import tree
 from .base import Optimizer
 from .lbfgs import LBFGS
 
-__all__ = ["Problem", "first_state", "start"]
+__all__ = ["LOG_ROWS", "Problem", "first_state", "start"]
 
 _KEPT = ("best", "best_loss", "finite")
+LOG_ROWS = 64  # of single steps; a longer log keeps Python's garbage collector busy
 
 
 class Problem:
@@ -159,7 +160,9 @@ class LbfgsRun:
             self._log(*self._value(solver.params, *data))
 
     def _log(self, loss, terms):
-        self._history.log.append((self._now[1] + self._now[0].iterations - 1, 1, (loss, terms, None)))
+        at = self._now[1] + self._now[0].iterations - 1
+        numbers = {name: float(term) for name, term in terms.items()}
+        self._history.log.append((at, 1, (float(loss), numbers, None)))
 
     def _iterate(self):
         """One iteration. False at the end of the run."""
@@ -187,6 +190,8 @@ class LbfgsRun:
         for _ in range(steps):
             if not self._iterate():
                 return self._now[0].reason
+            if len(self._history.log) >= LOG_ROWS:
+                self._history.take()
         return None
 
     @property

@@ -11,7 +11,7 @@ from .checkpoint import check_packed, pack, unpack
 from .fitting import Fit, check_steps, writable
 from .history import History, plot
 from .lbfgs import LBFGS, Info, check_params
-from .runs import Problem, first_state, start
+from .runs import LOG_ROWS, Problem, first_state, start
 
 __all__ = ["Trainer"]
 
@@ -221,7 +221,7 @@ class Trainer:
         self._place = self._resumed = None
         run = self._run if self._running is self._optimizer else self._use(self._optimizer)
         value = run.step()
-        if len(self._history.log) >= 1024:
+        if len(self._history.log) >= LOG_ROWS:
             self._history.take()
         return value
 
