@@ -23,7 +23,7 @@ def main():
     poisson.plot(p, folder / "poisson.png")
     print(f"wrote {folder / 'poisson.png'}")
 
-    print("\n3. Burgers' equation by a 2-20-20-20-1 tanh network, 2,000 points", flush=True)
+    print("\n3. Burgers' equation by a 2-20-20-20-1 tanh network, 1,000 points", flush=True)
     start = time.perf_counter()
     p = burgers.train(progress=True).params
     seconds = time.perf_counter() - start

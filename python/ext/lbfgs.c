@@ -51,39 +51,79 @@ typedef struct {
 
 /* ---- vectors; sums in eight lanes and a fixed tree, so the same bits everywhere ---- */
 
-static double dot(const double *a, const double *b, int64_t n)
+/* Twice in the program, once for wider vectors; the loader picks one. */
+#if defined(__x86_64__) && defined(__gnu_linux__)
+#define CLONED __attribute__((target_clones("avx2", "default")))
+#else
+#define CLONED
+#endif
+
+enum { LANES = 8 };
+typedef double V __attribute__((vector_size(32), aligned(8), may_alias));
+
+static double sum_of(const double *lane)
 {
-    double lane[8] = {0};
-    int64_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        for (int k = 0; k < 8; k++) lane[k] += a[i + k] * b[i + k];
-    for (int k = 0; i < n; i++, k++) lane[k] += a[i] * b[i];
     return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
            ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
-static void add(double *y, double a, const double *x, int64_t n) /* y += a x */
+CLONED static double dot(const double *a, const double *b, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) y[i] += a * x[i];
+    double lane[LANES];
+    V sum[2] = {{0}};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        sum[0] += *(const V *)(a + i) * *(const V *)(b + i);
+        sum[1] += *(const V *)(a + i + 4) * *(const V *)(b + i + 4);
+    }
+    memcpy(lane, sum, sizeof lane);
+    for (int k = 0; i < n; i++, k++) lane[k] += a[i] * b[i];
+    return sum_of(lane);
 }
 
-static double largest(const double *x, int64_t n) /* NaN where there is one */
+/* d += a x, and the dot product of d and z, in one pass. */
+CLONED static double add_dot(double *d, double a, const double *x, const double *z, int64_t n)
 {
-    double top = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double a = fabs(x[i]);
-        if (!(a <= top)) top = a;
-        if (top != top) break;
+    double lane[LANES];
+    V sum[2] = {{0}};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        const V low = *(V *)(d + i) + a * *(const V *)(x + i),
+                high = *(V *)(d + i + 4) + a * *(const V *)(x + i + 4);
+        *(V *)(d + i) = low;
+        *(V *)(d + i + 4) = high;
+        sum[0] += low * *(const V *)(z + i);
+        sum[1] += high * *(const V *)(z + i + 4);
     }
-    return top;
+    memcpy(lane, sum, sizeof lane);
+    for (int k = 0; i < n; i++, k++) {
+        d[i] += a * x[i];
+        lane[k] += d[i] * z[i];
+    }
+    return sum_of(lane);
+}
+
+CLONED static double largest(const double *x, int64_t n) /* of |x|; NaN where there is one */
+{
+    const double squares = dot(x, x, n);
+    double lane[LANES] = {0}, top = 0;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++) {
+            const double a = fabs(x[i + k]);
+            lane[k] = a > lane[k] ? a : lane[k];
+        }
+    for (int k = 0; i < n; i++, k++) lane[k] = fabs(x[i]) > lane[k] ? fabs(x[i]) : lane[k];
+    for (int k = 0; k < LANES; k++) top = lane[k] > top ? lane[k] : top;
+    return squares != squares ? squares : top;
 }
 
 static double norm(const double *x, int64_t n) /* does not overflow */
 {
-    const double top = largest(x, n);
-    if (!(top > 0 && top <= DBL_MAX)) return top;
     const double plain = dot(x, x, n);
     if (plain > DBL_MIN && plain <= DBL_MAX) return sqrt(plain);
+    const double top = largest(x, n);
+    if (!(top > 0 && top <= DBL_MAX)) return top;
     double sum = 0;
     for (int64_t i = 0; i < n; i++) sum += (x[i] / top) * (x[i] / top);
     return top * sqrt(sum);
@@ -110,27 +150,38 @@ static void remember(Lbfgs *l)
     if (h->count < (double)l->m) h->count++;
 }
 
-/* d = -H g by the two loops; false when there is no history or d does not descend. */
+/* The pair that is `back` steps old, 1 the newest: its row in s, y, rho and alpha. */
+static int64_t row(const Lbfgs *l, int64_t back)
+{
+    return ((int64_t)l->head->next - back + l->m) % l->m;
+}
+
+/* d = -H g by the two loops; false when there is no history or d does not descend. Each pass over
+   d also takes the product that the next one needs. */
 static bool two_loops(Lbfgs *l)
 {
     Head *h = l->head;
-    const int64_t n = l->n, m = l->m, count = (int64_t)h->count;
-    double *alpha = l->rho + m;
+    const int64_t n = l->n, count = (int64_t)h->count;
+    double *alpha = l->rho + l->m;
     if (!count) return false;
-    for (int64_t i = 0; i < n; i++) l->d[i] = -l->g[i];
-    for (int64_t k = 1; k <= count; k++) {
-        const int64_t i = ((int64_t)h->next - k + m) % m;
-        alpha[i] = l->rho[i] * dot(l->s + i * n, l->d, n);
-        add(l->d, -alpha[i], l->y + i * n, n);
-    }
-    const int64_t last = ((int64_t)h->next - 1 + m) % m;
+    const int64_t last = row(l, 1);
     const double size = norm(l->y + last * n, n), scale = 1 / (l->rho[last] * size) / size;
-    for (int64_t i = 0; i < n; i++) l->d[i] *= scale;
-    for (int64_t k = count; k >= 1; k--) {
-        const int64_t i = ((int64_t)h->next - k + m) % m;
-        add(l->d, alpha[i] - l->rho[i] * dot(l->y + i * n, l->d, n), l->s + i * n, n);
+    for (int64_t i = 0; i < n; i++) l->d[i] = -l->g[i];
+    double product = dot(l->s + last * n, l->d, n);
+    for (int64_t k = 1; k <= count; k++) {
+        const int64_t i = row(l, k);
+        const double *then = l->s + row(l, k < count ? k + 1 : k) * n;
+        alpha[i] = l->rho[i] * product;
+        product = add_dot(l->d, -alpha[i], l->y + i * n, then, n);
     }
-    h->slope = dot(l->g, l->d, n);
+    for (int64_t i = 0; i < n; i++) l->d[i] *= scale;
+    product = dot(l->y + row(l, count) * n, l->d, n);
+    for (int64_t k = count; k >= 1; k--) {
+        const int64_t i = row(l, k);
+        const double *then = k > 1 ? l->y + row(l, k - 1) * n : l->g;
+        product = add_dot(l->d, alpha[i] - l->rho[i] * product, l->s + i * n, then, n);
+    }
+    h->slope = product;
     return h->slope < 0 && h->slope >= -DBL_MAX;
 }
 
@@ -147,13 +198,12 @@ static void steepest(Lbfgs *l)
 static void move(Lbfgs *l, double t)
 {
     int64_t at = 0;
+    for (int64_t i = 0; i < l->n; i++) l->trial[i] = l->x[i] + t * l->d[i];
     for (Py_ssize_t k = 0; k < l->leaves.n; k++) {
         const qb_type *type = array_type(l->leaves.v[k]);
         const int64_t end = at + qb_type_size(type);
-        for (; at < end; at++) {
-            const double v = l->x[at] + t * l->d[at];
-            l->trial[at] = type->dtype == QB_F32 ? (double)(float)v : v;
-        }
+        for (; type->dtype == QB_F32 && at < end; at++) l->trial[at] = (double)(float)l->trial[at];
+        at = end;
     }
 }
 
@@ -289,8 +339,8 @@ static bool advance(Lbfgs *l, double f)
     const double slope = dot(l->trial_g, l->d, l->n), bound = h->f + C1 * h->t * h->slope;
     const bool finite = isfinite(f) && isfinite(slope);
     const bool wolfe = f <= bound && fabs(slope) <= -C2 * h->slope;
-    const bool close = f <= h->f + l->limits.noise * fabs(h->f) && slope >= C2 * h->slope &&
-                       slope <= (2 * C1 - 1) * h->slope;
+    const bool same = fabs(f - h->f) <= l->limits.noise * fabs(h->f); /* f can tell nothing */
+    const bool close = same && slope >= C2 * h->slope && slope <= (2 * C1 - 1) * h->slope;
     if (finite && (wolfe || close)) {
         h->failed = 0;
         return take(l, f, false);
@@ -365,6 +415,16 @@ static PyObject *get_point(PyObject *o, void *Py_UNUSED(c))
 static PyObject *get_params(PyObject *o, void *Py_UNUSED(c))
 {
     return write_tree((Lbfgs *)o, ((Lbfgs *)o)->x);
+}
+static PyObject *get_best(PyObject *o, void *Py_UNUSED(c))
+{
+    const Lbfgs *l = (Lbfgs *)o;
+    return write_tree(l, l->head->started ? l->best : l->x);
+}
+static PyObject *get_best_loss(PyObject *o, void *Py_UNUSED(c))
+{
+    const Head *h = ((Lbfgs *)o)->head;
+    return PyFloat_FromDouble(h->started ? h->best_f : INFINITY);
 }
 static PyObject *get_loss(PyObject *o, void *Py_UNUSED(c))
 {
@@ -538,8 +598,10 @@ static PyMethodDef methods[] = {
 };
 static PyGetSetDef getset[] = {
     {"point", get_point, NULL, "where the function is wanted next", NULL},
-    {"params", get_params, NULL, "the best point so far", NULL},
+    {"params", get_params, NULL, "the point that the last step reached", NULL},
     {"loss", get_loss, NULL, "its value", NULL},
+    {"best", get_best, NULL, "the best point so far; params may lie above it by a rounding", NULL},
+    {"best_loss", get_best_loss, NULL, "its value", NULL},
     {"grad_norm", get_norm, NULL, "the largest |gradient| there", NULL},
     {"iterations", get_iterations, NULL, "steps taken", NULL},
     {"evaluations", get_evaluations, NULL, "values taken in", NULL},

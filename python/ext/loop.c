@@ -1,11 +1,12 @@
-/* loop.c: StepLoop(fn, state, data): one compiled step, (state, *data) -> (state, aux), whose
-   state stays inside.
+/* loop.c: StepLoop(fn, state, data, made): one compiled step, (state, *data) -> (state, aux), whose
+   state stays inside; `made` steps came before.
 
    The state lives in two sets of buffers; a step reads one and writes the other. A set that was
    handed out, by `state`, is never written again. run(n) makes n steps with no Python between
-   them, and looks for signals every few milliseconds. With a list as log it first appends what
-   the steps since the last look returned beside the state, one array per leaf with the steps
-   along its first axis: so what the log tells and the state that was reached always agree. */
+   them, and looks for signals every few milliseconds. With a list as log a step, or the steps
+   since the last look, first append what they returned beside the state, in run one array per
+   leaf with the steps along its first axis: so what the log tells and the state that was reached
+   agree, whenever an interrupt comes. */
 #include "ext.h"
 #include <time.h>
 
@@ -291,7 +292,16 @@ static PyObject *head(PyObject *x, int64_t rows)
     return out;
 }
 
-/* (first step, number of steps, tree of arrays) goes to the log. */
+/* (first step, number of steps, tree of arrays) goes to the log. Steals tree, which may be NULL. */
+static bool write_log(const Loop *l, int64_t done, PyObject *tree, PyObject *log)
+{
+    PyObject *entry =
+        tree ? Py_BuildValue("(LLN)", (long long)(l->made - done), (long long)done, tree) : NULL;
+    const bool ok = entry && !PyList_Append(log, entry);
+    Py_XDECREF(entry);
+    return ok;
+}
+
 static bool record(Loop *l, int64_t done, PyObject **aux, PyObject *log)
 {
     const Entry *e = l->entry;
@@ -302,12 +312,7 @@ static bool record(Loop *l, int64_t done, PyObject **aux, PyObject *log)
         if (!x) return false;
         Py_SETREF(aux[i - n_state], x);
     }
-    PyObject *tree = aux_tree(l, aux);
-    PyObject *entry =
-        tree ? Py_BuildValue("(LLN)", (long long)(l->made - done), (long long)done, tree) : NULL;
-    const bool ok = entry && !PyList_Append(log, entry);
-    Py_XDECREF(entry);
-    return ok;
+    return write_log(l, done, aux_tree(l, aux), log);
 }
 
 enum { LOG_ROWS = 4096 }; /* steps in one burst of a logged run, at most */
@@ -330,7 +335,8 @@ static bool advance_logged(Loop *l, int64_t steps, PyObject **aux, Move *moves, 
     return ok;
 }
 
-static PyObject *steps_made(Loop *l, int64_t steps, PyObject *log)
+/* rows: the log gets arrays with a row per step, and the result is None. */
+static PyObject *steps_made(Loop *l, int64_t steps, PyObject *log, bool rows)
 {
     if (l->busy) {
         PyErr_SetString(
@@ -353,10 +359,17 @@ static PyObject *steps_made(Loop *l, int64_t steps, PyObject *log)
         moves = PyMem_Calloc((size_t)n + 1, sizeof *moves);
         ok = (aux && moves) || (PyErr_NoMemory(), false);
     }
-    if (ok && log) {
+    if (ok && rows) {
         if (advance_logged(l, steps, aux, moves, log)) out = Py_NewRef(Py_None);
-    } else if (ok && new_aux(l, 0, aux, moves, &n_moves) && advance(l, steps, aux)) {
-        out = aux_tree(l, aux);
+    } else if (ok && new_aux(l, 0, aux, moves, &n_moves)) {
+        const int64_t before = l->made;
+        ok = advance(l, steps, aux);
+        PyObject *type = NULL, *value = NULL, *trace = NULL; /* of an interrupt after the step */
+        PyErr_Fetch(&type, &value, &trace);
+        if (l->made > before) out = aux_tree(l, aux);
+        if (out && log) ok &= write_log(l, l->made - before, Py_NewRef(out), log);
+        if (type) PyErr_Restore(type, value, trace);
+        if (!ok) Py_CLEAR(out);
     }
     for (Py_ssize_t i = 0; aux && i < n; i++) Py_XDECREF(aux[i]);
     PyMem_Free(aux);
@@ -365,9 +378,12 @@ static PyObject *steps_made(Loop *l, int64_t steps, PyObject *log)
     return out;
 }
 
-static PyObject *step(PyObject *o, PyObject *Py_UNUSED(none))
+static PyObject *step(PyObject *o, PyObject *const *args, Py_ssize_t n)
 {
-    return steps_made((Loop *)o, 1, NULL);
+    if (n <= 1 && (!n || PyList_Check(args[0])))
+        return steps_made((Loop *)o, 1, n ? args[0] : NULL, false);
+    PyErr_SetString(PyExc_TypeError, "step takes a list as log, or nothing");
+    return NULL;
 }
 
 static PyObject *run(PyObject *o, PyObject *args)
@@ -375,7 +391,7 @@ static PyObject *run(PyObject *o, PyObject *args)
     PyObject *count, *log = NULL;
     if (!PyArg_ParseTuple(args, "O|O!:run", &count, &PyList_Type, &log)) return NULL;
     const long long n = PyLong_Check(count) ? PyLong_AsLongLong(count) : -1;
-    if (n >= 1) return steps_made((Loop *)o, n, log);
+    if (n >= 1) return steps_made((Loop *)o, n, log, log != NULL);
     if (!PyErr_Occurred())
         PyErr_Format(PyExc_ValueError, "run: the number of steps is an int >= 1, not %R", count);
     return NULL;
@@ -438,14 +454,16 @@ static PyObject *set_data(PyObject *o, PyObject *data)
 
 static PyObject *construct(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"fn", "state", "data", "device", "precision", NULL};
+    static char *names[] = {"fn", "state", "data", "device", "precision", "made", NULL};
     PyObject *fn, *state, *data = NULL, *device = Py_None, *precision = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O!OO:StepLoop", names, &fn, &state,
-                                     &PyTuple_Type, &data, &device, &precision))
+    long long made = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O!OOL:StepLoop", names, &fn, &state,
+                                     &PyTuple_Type, &data, &device, &precision, &made))
         return NULL;
     Loop *l = PyObject_GC_New(Loop, core.StepLoop);
     if (!l) return NULL;
     memset((char *)l + sizeof(PyObject), 0, sizeof *l - sizeof(PyObject));
+    l->made = made;
     PyObject_GC_Track(l);
     PyObject *arrays = stage_arrays(state, NULL);
     Leaves leaves = {0};
@@ -508,8 +526,9 @@ static void dealloc(PyObject *o)
 }
 
 static PyMethodDef methods[] = {
-    {"step", step, METH_NOARGS,
-     "step()\n--\n\nOne step; what the function returned beside the state."},
+    {"step", (PyCFunction)(void (*)(void))step, METH_FASTCALL,
+     "step(log=None)\n--\n\nOne step; what the function returned beside the state. With a list as "
+     "log, (number of the step, 1, that) is appended to it."},
     {"run", run, METH_VARARGS,
      "run(n, log=None)\n--\n\nn steps; what the last one returned beside the state. Ctrl-C stops "
      "between two steps. With a list as log: None, and (first step, steps, tree of what they "
@@ -525,11 +544,11 @@ static PyObject *get_made(PyObject *o, void *Py_UNUSED(c))
 
 static PyGetSetDef getset[] = {
     {"state", get_state, NULL, "the state now", NULL},
-    {"made", get_made, NULL, "steps since the beginning", NULL},
+    {"made", get_made, NULL, "steps made, those before this loop included", NULL},
     {0},
 };
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "StepLoop(fn, state, data=(), device=None, precision=None)\n--\n\n"
+    {Py_tp_doc, "StepLoop(fn, state, data=(), device=None, precision=None, made=0)\n--\n\n"
                 "fn(state, *data) -> (state, aux), compiled once, with the state kept inside."},
     {Py_tp_new, construct},
     {Py_tp_traverse, traverse},

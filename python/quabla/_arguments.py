@@ -1,6 +1,7 @@
 """Arguments of array functions, read once for all: ints, axes, shapes."""
 
 import operator
+import os
 
 from . import _core
 
@@ -18,7 +19,7 @@ def integer(who, what, value):
 def plain(value):
     """value, with an array of another library as lists."""
     ours = (_core.Tensor, _core.TensorView, _core.TraceTensor)
-    return value.tolist() if hasattr(value, "tolist") and not isinstance(value, ours) else value
+    return value.tolist() if hasattr(value, "tolist") and not isinstance(value, (*ours, type)) else value
 
 
 def integers(who, what, value):
@@ -27,6 +28,38 @@ def integers(who, what, value):
     if isinstance(value, (list, tuple, range)):
         return tuple(integer(who, what, v) for v in value)
     return (integer(who, what, value),)
+
+
+def flag(who, what, value):
+    """value as a bool; TypeError for an array, which is many."""
+    if isinstance(value, (bool, int)) or type(value).__name__ == "bool_":
+        return bool(value)
+    raise TypeError(f"{who}: {what} is True or False, not a {type(value).__name__}")
+
+
+def function(who, what, value):
+    """TypeError unless value can be called or is None."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{who}: {what} is a function, not a {type(value).__name__}")
+    return value
+
+
+def array_of(what, value):
+    """value as an array; the message of an error begins with `what`."""
+    try:
+        return _core.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{what}: {error}") from None
+    except OverflowError as error:
+        raise ValueError(f"{what}: {error}") from None
+
+
+def path_of(who, value):
+    """A path as a str; TypeError for anything that is none."""
+    try:
+        return os.fsdecode(value)
+    except TypeError:
+        raise TypeError(f"{who}: a file is named by a path, not a {type(value).__name__}") from None
 
 
 def axis_of(who, axis, ndim):

@@ -14,6 +14,7 @@ import os
 import zlib
 
 from . import _core
+from ._arguments import path_of
 from ._core import tree as _tree
 
 __all__ = ["load", "save"]
@@ -73,10 +74,12 @@ def _parts(tree):
     return parts
 
 
-def _write_all(fd, data):
+def _write_all(write, data):
+    """Unbuffered files may take less than they are given; a writer that does not count has taken all."""
     data = memoryview(data)
     while len(data):
-        data = data[os.write(fd, data) :]
+        taken = write(data)
+        data = data[len(data) if taken is None else taken :]
 
 
 def _write_file(path, parts):
@@ -94,7 +97,7 @@ def _write_file(path, parts):
     try:
         try:
             for part in parts:
-                _write_all(fd, part)
+                _write_all(lambda data: os.write(fd, data), part)
             os.fsync(fd)
         finally:
             os.close(fd)
@@ -125,11 +128,13 @@ def save(file, tree):
     {'w': Tensor([1., 2.], dtype=float64), 'steps': 10}
     """
     if hasattr(file, "write"):
+        if isinstance(file, io.TextIOBase):
+            raise TypeError("save: the file is open for writing text; open it with mode 'wb'")
         for part in _parts(tree):
-            file.write(part)
+            _write_all(file.write, part)
         return
-    path = os.fspath(file)
-    foreign = _FOREIGN.get(os.path.splitext(path)[1]) if isinstance(path, str) else None
+    path = path_of("save", file)
+    foreign = _FOREIGN.get(os.path.splitext(path)[1])
     _write_file(path, [foreign[0](_named(tree))] if foreign else _parts(tree))
 
 
@@ -273,9 +278,12 @@ def load(file):
     [1, (2.5, None)]
     """
     if hasattr(file, "read"):
-        return _read(file.read())
-    path = os.fspath(file)
-    foreign = _FOREIGN.get(os.path.splitext(path)[1]) if isinstance(path, str) else None
+        data = file.read()
+        if isinstance(data, str):
+            raise TypeError("load: the file is open for reading text; open it with mode 'rb'")
+        return _read(data)
+    path = path_of("load", file)
+    foreign = _FOREIGN.get(os.path.splitext(path)[1])
     if foreign:
         return foreign[1](path)
     with open(path, "rb") as file:
@@ -298,8 +306,17 @@ def _named(tree):
     return out
 
 
-def _tensors(arrays):
-    return {name: _core.array(arrays[name]) for name in arrays}
+def _tensors(arrays, path):
+    out = {}
+    for name in arrays:
+        x = arrays[name]
+        if not x.dtype.isnative:
+            x = x.astype(x.dtype.newbyteorder("="))
+        try:
+            out[name] = _core.array(x)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"load: '{name}' of {path}: {error}") from None
+    return out
 
 
 def _save_npz(arrays):
@@ -319,8 +336,8 @@ def _load_npz(path):
         data = io.BytesIO(file.read())
     try:
         with numpy.load(data, allow_pickle=False) as arrays:
-            return _tensors(arrays)
-    except (EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+            return _tensors(arrays, path)
+    except (EOFError, OSError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"load: {path} is no .npz file, or it is damaged: {error}") from None
 
 
@@ -335,8 +352,8 @@ def _load_safetensors(path):
     from safetensors.numpy import load_file
 
     try:
-        return _tensors(load_file(path))
-    except SafetensorError as error:
+        return _tensors(load_file(path), path)
+    except (SafetensorError, KeyError) as error:  # KeyError: a dtype that NumPy does not have
         raise ValueError(f"load: {path} is no .safetensors file, or it is damaged: {error}") from None
 
 

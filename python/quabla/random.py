@@ -9,7 +9,7 @@ import itertools
 import math
 
 from . import _core
-from ._arguments import integers
+from ._arguments import array_of, flag, integer, integers, product
 
 __all__ = [
     "Key",
@@ -31,12 +31,18 @@ _MASK = 2**64 - 1
 
 
 class Key:
-    """The state of a stream: an immutable, hashable 64-bit value. Made by qb.random.key, split and fold_in."""
+    """The state of a stream: an immutable, hashable 64-bit value. Made by qb.random.key, split and fold_in.
+
+    value: an int, taken modulo 2**64. Raises TypeError for anything else.
+
+    >>> qb.random.Key(255)
+    Key(0x00000000000000ff)
+    """
 
     __slots__ = ("_value",)
 
     def __init__(self, value):
-        object.__setattr__(self, "_value", _integer(value, "Key") & _MASK)
+        object.__setattr__(self, "_value", integer("Key", "value", value) & _MASK)
 
     @property
     def value(self):
@@ -59,12 +65,6 @@ class Key:
         return Key, (self._value,)
 
 
-def _integer(value, who):
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{who}: a seed is an int, not {type(value).__name__}")
-    return value.__index__()
-
-
 def _state(key, who):
     if type(key) is not Key:
         raise TypeError(f"{who}: key is a qb.random.Key, not {type(key).__name__}; make one with qb.random.key(seed)")
@@ -72,16 +72,32 @@ def _state(key, who):
 
 
 def _number(value, name, who):
-    if isinstance(value, _core.TraceTensor) or not isinstance(value, (int, float, _core.Tensor)):
+    if isinstance(value, bool) or not isinstance(value, (int, float, _core.Tensor)):
         raise TypeError(f"{who}: {name} is a number, not {type(value).__name__}")
-    return float(value)
+    try:
+        return float(value)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise ValueError(f"{who}: {name} is one number: {error}") from None
 
 
 def _floating(dtype, who):
-    dtype = _core.dtype(dtype)
+    try:
+        dtype = _core.dtype(dtype)
+    except TypeError as error:
+        raise TypeError(f"{who}: {error}") from None
     if dtype is _core.bool_:
         raise TypeError(f"{who}: samples are float32 or float64, not bool")
     return dtype
+
+
+def _shape(shape, who):
+    """shape as a tuple of ints."""
+    dims = integers(who, "shape", shape)
+    if any(d < 1 for d in dims):
+        raise ValueError(f"{who}: shape {shape}: lengths are at least 1; arrays without elements are not supported")
+    if product(dims) > 2**53:
+        raise MemoryError(f"{who}: {product(dims)} samples do not fit in memory")
+    return dims
 
 
 def key(seed):
@@ -90,19 +106,20 @@ def key(seed):
     >>> qb.random.key(1)
     Key(0x0000000000000001)
     """
-    return Key(_integer(seed, "key"))
+    return Key(integer("key", "seed", seed))
 
 
 def split(key, num=2):
     """A tuple of `num` new keys, the first outputs of the key's stream. Use each key once.
+
+    Raises TypeError unless num is an int, ValueError for num below 1.
 
     >>> a, b = qb.random.split(qb.random.key(0))
     >>> a == b
     False
     """
     state = _state(key, "split")
-    if isinstance(num, bool) or not isinstance(num, int):
-        raise TypeError(f"split: num is an int, not {type(num).__name__}")
+    num = integer("split", "num", num)
     if num < 1:
         raise ValueError(f"split: num must be at least 1, not {num}")
     if num > 1 << 32:
@@ -111,20 +128,22 @@ def split(key, num=2):
 
 
 def fold_in(key, data):
-    """A new key from a key and an int, such as a step number.
+    """A new key from a key and an int, such as a step number, taken modulo 2**64.
+
+    It is the first output of the state key ^ (first output of the state data). Raises TypeError unless data is an int.
 
     >>> qb.random.fold_in(qb.random.key(0), 1) == qb.random.fold_in(qb.random.key(0), 2)
     False
     """
     state = _state(key, "fold_in")
-    return Key(_core.random_bits(state ^ _core.random_bits(_integer(data, "fold_in") & _MASK, 0), 0))
+    return Key(_core.random_bits(state ^ _core.random_bits(integer("fold_in", "data", data) & _MASK, 0), 0))
 
 
 def uniform(key, shape=(), dtype=_core.float64, minval=0.0, maxval=1.0):
     """Samples of the uniform distribution on [minval, maxval), from the top 53 bits of each output.
 
-    shape: ints; an int is a vector's length.    float32 samples are rounded, and stay below maxval.
-    Raises ValueError when minval is not below maxval.
+    shape: ints; an int is a vector's length.    dtype: float64 or float32; float32 samples are rounded, and stay below maxval.
+    Raises ValueError when minval is not below maxval, TypeError for another dtype or a key that is none.
 
     >>> qb.random.uniform(qb.random.key(0), (2,)).shape
     [2]
@@ -133,22 +152,29 @@ def uniform(key, shape=(), dtype=_core.float64, minval=0.0, maxval=1.0):
     lo, hi = _number(minval, "minval", "uniform"), _number(maxval, "maxval", "uniform")
     if not lo < hi or not math.isfinite(hi - lo):
         raise ValueError(f"uniform: minval {lo} must be below maxval {hi}, both finite")
-    return _core.random_uniform(state, shape, _floating(dtype, "uniform"), lo, hi)
+    return _core.random_uniform(state, _shape(shape, "uniform"), _floating(dtype, "uniform"), lo, hi)
+
+
+def _normal(who, key, shape, dtype, stddev):
+    return _core.random_normal(_state(key, who), _shape(shape, who), _floating(dtype, who), 0.0, stddev)
 
 
 def normal(key, shape=(), dtype=_core.float64):
-    """Samples of the standard normal distribution (Box, Muller 1958).
+    """Samples of the standard normal distribution: sqrt(-2 ln u) cos(2 pi v) of two uniform ones (Box, Muller 1958).
+
+    shape: ints; an int is a vector's length.    dtype: float64 or float32; float32 samples are the rounded float64 ones.
+    Raises TypeError for another dtype or a key that is none, ValueError for a length below 1.
 
     >>> qb.random.normal(qb.random.key(0), (2, 3)).shape
     [2, 3]
     """
-    return _core.random_normal(_state(key, "normal"), shape, _floating(dtype, "normal"), 0.0, 1.0)
+    return _normal("normal", key, shape, dtype, 1.0)
 
 
 def truncated_normal(key, lower, upper, shape=(), dtype=_core.float64):
     """Standard normal samples that lie in [lower, upper], by the inverse distribution function (Wichura 1988).
 
-    lower, upper: numbers, also infinite ones.    Far tails keep their precision.
+    lower, upper: numbers, also infinite ones; far tails keep their precision.    shape, dtype: as in normal.
     Raises ValueError when lower is not below upper.
 
     >>> x = qb.random.truncated_normal(qb.random.key(0), -2.0, 2.0, (1000,))
@@ -159,7 +185,8 @@ def truncated_normal(key, lower, upper, shape=(), dtype=_core.float64):
     lo, hi = _number(lower, "lower", "truncated_normal"), _number(upper, "upper", "truncated_normal")
     if not lo < hi:
         raise ValueError(f"truncated_normal: lower {lo} must be below upper {hi}")
-    return _core.random_truncated(state, shape, _floating(dtype, "truncated_normal"), lo, hi)
+    shape, dtype = _shape(shape, "truncated_normal"), _floating(dtype, "truncated_normal")
+    return _core.random_truncated(state, shape, dtype, lo, hi)
 
 
 def _items(x, who):
@@ -167,10 +194,12 @@ def _items(x, who):
     if isinstance(x, int) and not isinstance(x, bool):
         if x < 1:
             raise ValueError(f"{who}: {x} items; there must be at least one")
+        if x > 2**53:
+            raise MemoryError(f"{who}: {x} items do not fit in memory")
         return None, x
     if isinstance(x, _core.TraceTensor):
         raise TypeError(f"{who}: sampling is eager; {who} cannot take a tracer")
-    x = _core.asarray(x)
+    x = array_of(f"{who}: items are an int or an array", x)
     if not x.shape:
         raise ValueError(f"{who}: a scalar array has no items; give an array with an axis, or an int")
     return x, x.shape[0]
@@ -192,9 +221,14 @@ def permutation(key, x):
 
 def _weighted(key, p, n, count, replace):
     """Indices by their probabilities: a place in the running sum, or the first of exponential clocks (Efraimidis, Spirakis 2006)."""
-    p = [float(v) for v in _core.asarray(p).tolist()]
+    p = array_of(f"choice: p is an array of {n} probabilities", p)
+    if isinstance(p, _core.TraceTensor) or p.dtype is _core.bool_:
+        raise TypeError("choice: p holds numbers; sampling is eager and takes no tracer")
+    p = p.tolist() if p.shape == [n] else []
     if len(p) != n or any(not v >= 0 or not math.isfinite(v) for v in p) or not sum(p) > 0:
         raise ValueError(f"choice: p holds {n} probabilities >= 0, one for each item, not all of them 0")
+    if not math.isfinite(sum(p)):
+        p = [v / max(p) for v in p]
     if replace:
         edges = list(itertools.accumulate(p))
         last = max(i for i, v in enumerate(p) if v > 0)
@@ -219,12 +253,12 @@ def choice(key, a, shape=(), replace=True, p=None):
     """
     state = _state(key, "choice")
     rows, n = _items(a, "choice")
-    dims = list(_core.zeros(shape).shape)
-    count = math.prod(dims)
+    dims, replace = list(_shape(shape, "choice")), flag("choice", "replace", replace)
+    count = product(dims)
     if not replace and count > n:
         raise ValueError(f"choice: {count} items without replacement from {n}")
     if p is None:
-        index = _core.random_indices(state, n, count, bool(replace))
+        index = _core.random_indices(state, n, count, replace)
     else:
         index = _core.array([float(i) for i in _weighted(key, p, n, count, replace)])
     if rows is None:
@@ -235,56 +269,58 @@ def choice(key, a, shape=(), replace=True, p=None):
 def bernoulli(key, p=0.5, shape=()):
     """bool samples, True with probability p.
 
-    Raises ValueError when p is not in [0, 1].
+    shape: ints; an int is a vector's length.    Raises ValueError when p is not in [0, 1].
 
     >>> qb.random.bernoulli(qb.random.key(0), 1.0, (2,))
     Tensor([ True,  True], dtype=bool)
     """
-    p = _number(p, "p", "bernoulli")
+    state, p = _state(key, "bernoulli"), _number(p, "p", "bernoulli")
     if not 0 <= p <= 1:
         raise ValueError(f"bernoulli: p must be in [0, 1], not {p}")
-    return _core.less(uniform(key, shape), p)
+    return _core.less(_core.random_uniform(state, _shape(shape, "bernoulli"), _core.float64, 0.0, 1.0), p)
 
 
 def _fans(shape, who):
-    dims = integers(who, "shape", shape)
+    """(shape, fan_in, fan_out) of a weight: its last two axes, each times the others."""
+    dims = _shape(shape, who)
     if len(dims) < 2:
         raise ValueError(f"{who}: shape {list(dims)} has fewer than two axes; the last two are inputs and outputs")
-    if min(dims) < 1:
-        raise ValueError(
-            f"{who}: shape {list(dims)}: lengths are at least 1; arrays without elements are not supported"
-        )
-    field = math.prod(dims[:-2])
-    return dims[-2] * field, dims[-1] * field
+    field = product(dims[:-2])
+    return dims, dims[-2] * field, dims[-1] * field
 
 
 def glorot_normal(key, shape, dtype=_core.float64):
     """Normal samples of variance 2 / (fan_in + fan_out) (Glorot, Bengio 2010); fans from the last two axes, times the others.
 
+    Raises ValueError for a shape of fewer than two axes.
+
     >>> qb.random.glorot_normal(qb.random.key(0), (2, 3)).shape
     [2, 3]
     """
-    fan_in, fan_out = _fans(shape, "glorot_normal")
-    stddev = math.sqrt(2.0 / (fan_in + fan_out))
-    return _core.random_normal(_state(key, "glorot_normal"), shape, _floating(dtype, "glorot_normal"), 0.0, stddev)
+    shape, fan_in, fan_out = _fans(shape, "glorot_normal")
+    return _normal("glorot_normal", key, shape, dtype, math.sqrt(2.0 / (fan_in + fan_out)))
 
 
 def glorot_uniform(key, shape, dtype=_core.float64):
     """Uniform samples on +-sqrt(6 / (fan_in + fan_out)) (Glorot, Bengio 2010); fans from the last two axes, times the others.
 
+    Raises ValueError for a shape of fewer than two axes.
+
     >>> qb.random.glorot_uniform(qb.random.key(0), (2, 3)).shape
     [2, 3]
     """
-    fan_in, fan_out = _fans(shape, "glorot_uniform")
-    return uniform(key, shape, dtype, -math.sqrt(6.0 / (fan_in + fan_out)), math.sqrt(6.0 / (fan_in + fan_out)))
+    shape, fan_in, fan_out = _fans(shape, "glorot_uniform")
+    state, limit = _state(key, "glorot_uniform"), math.sqrt(6.0 / (fan_in + fan_out))
+    return _core.random_uniform(state, shape, _floating(dtype, "glorot_uniform"), -limit, limit)
 
 
 def he_normal(key, shape, dtype=_core.float64):
-    """Normal samples of variance 2 / fan_in (He and others 2015).
+    """Normal samples of variance 2 / fan_in (He and others 2015); fans from the last two axes, times the others.
+
+    Raises ValueError for a shape of fewer than two axes.
 
     >>> qb.random.he_normal(qb.random.key(0), (2, 3)).shape
     [2, 3]
     """
-    fan_in, _ = _fans(shape, "he_normal")
-    stddev = math.sqrt(2.0 / fan_in)
-    return _core.random_normal(_state(key, "he_normal"), shape, _floating(dtype, "he_normal"), 0.0, stddev)
+    shape, fan_in, _ = _fans(shape, "he_normal")
+    return _normal("he_normal", key, shape, dtype, math.sqrt(2.0 / fan_in))

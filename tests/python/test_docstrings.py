@@ -75,6 +75,20 @@ def test_the_special_points_of_a_function_are_as_its_docstring_says(name):
         assert math.isnan(want) or math.copysign(1, got) == math.copysign(1, want), (point, got)
 
 
+TRAINING = {f"{m.__name__}.{n}": getattr(m, n) for m in (qb.optim, qb.random) for n in m.__all__}
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_optimizers_and_random_numbers_are_described_whole(name):
+    thing = TRAINING[name]
+    assert len(thing.__doc__) > 60
+    assert ">>> " in thing.__doc__
+    assert "Raises " in thing.__doc__
+    for member, value in vars(thing).items() if isinstance(thing, type) else ():
+        if not member.startswith("_") and (callable(value) or isinstance(value, property)):
+            assert value.__doc__, member
+
+
 def test_functions_that_take_an_array_first_are_methods():
     elsewhere = {"array", "asarray", "full", "ones", "zeros", "arange", "linspace", "eye", "concat", "stack", "einsum", "meshgrid", "where",
                  "polyval", "from_dlpack", "full_like", "ones_like", "zeros_like"}  # fmt: skip

@@ -368,6 +368,57 @@ def test_arrays_travel_in_other_formats(tmp_path, suffix):
         qb.load(path)
 
 
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+def test_damage_in_other_formats_is_a_value_error_or_other_numbers(tmp_path, suffix):
+    path, rng = tmp_path / f"model{suffix}", random.Random(1)
+    qb.save(path, {"w": qb.array([1.0, 2.0]), "on": qb.array([True, False])})
+    data = path.read_bytes()
+    failed = 0
+    for i in range(len(data)):
+        for bad in (data[:i], data[:i] + bytes([data[i] ^ (1 << rng.randrange(8))]) + data[i + 1 :]):
+            path.write_bytes(bad)
+            try:
+                assert isinstance(qb.load(path), dict)
+            except ValueError as error:
+                failed += 1
+                assert str(error)
+    assert failed > len(data)
+
+
+def test_arrays_that_quabla_has_not_are_named(tmp_path):
+    for i, array in enumerate((np.zeros(0), np.zeros(2, np.complex128), np.zeros(2, np.float16), np.array(["x"]))):
+        np.savez(tmp_path / f"{i}.npz", a=array)
+        with pytest.raises(ValueError, match=rf"'a' of .*{i}.npz"):
+            qb.load(tmp_path / f"{i}.npz")
+    np.savez(tmp_path / "object.npz", a=np.array([None], dtype=object))
+    with pytest.raises(ValueError, match="pickle"):
+        qb.load(tmp_path / "object.npz")
+    np.savez(tmp_path / "big.npz", a=np.array([1.5, -2.0], dtype=">f8"), b=np.arange(3, dtype=np.int64))
+    found = qb.load(tmp_path / "big.npz")
+    assert (found["a"].tolist(), found["b"].tolist()) == ([1.5, -2.0], [0.0, 1.0, 2.0])
+
+
+def test_files_that_are_open_are_written_whole(tmp_path):
+    class Slow(io.RawIOBase):  # as an unbuffered file on a slow disk: a few bytes at a time
+        def __init__(self):
+            self.data = b""
+
+        def writable(self):
+            return True
+
+        def write(self, data):
+            self.data += bytes(data[:7])
+            return min(7, len(data))
+
+    slow = Slow()
+    qb.save(slow, TREE)
+    assert slow.data == written(TREE)
+    with open(tmp_path / "a.txt", "w") as file, pytest.raises(TypeError, match="'wb'"):
+        qb.save(file, 1)
+    with open(tmp_path / "a.txt") as file, pytest.raises(TypeError, match="'rb'"):
+        qb.load(file)
+
+
 def test_other_libraries_read_what_was_written(tmp_path):
     from safetensors.numpy import load_file
 

@@ -50,6 +50,98 @@ def test_a_quadratic_with_a_bad_condition_is_solved():
     assert abs(x.numpy()).max() < 1e-6
 
 
+# ---- its parts, by the solver that asks for values ----
+
+
+def drive(fun, x, **options):
+    """The points that the solver asks for and accepts: (kind, x, value, gradient), kind "asked" or "taken"."""
+    step, solver = qb.jit(qb.value_and_grad(fun)), LBFGS(**options).solver(qb.array(x))
+    more = True
+    while more:
+        asked = solver.point.numpy()
+        value, grad = step(qb.array(asked))
+        yield "asked", asked, value.item(), grad.numpy()
+        done = solver.iterations
+        more = solver.tell(value, grad)
+        if solver.iterations > done or not done:
+            yield "taken", solver.params.numpy(), solver.loss, grad.numpy()
+
+
+def two_loops(grad, pairs):
+    """The direction of Nocedal and Wright, algorithm 7.4, in NumPy."""
+    q, alphas = grad.copy(), []
+    for s, y in reversed(pairs):
+        alphas.append(s @ q / (s @ y))
+        q -= alphas[-1] * y
+    s, y = pairs[-1]
+    q *= (s @ y) / (y @ y)
+    for (s, y), alpha in zip(pairs, reversed(alphas)):
+        q += (alpha - y @ q / (s @ y)) * s
+    return -q
+
+
+@pytest.mark.parametrize("n", [2, 7, 8, 33])
+@pytest.mark.parametrize("history", [1, 4])
+def test_the_first_trial_of_a_search_is_the_step_of_the_two_loops(n, history):
+    taken, pairs, checked = None, [], 0
+    for kind, x, _, grad in drive(rosenbrock, -1.2 + 0.1 * np.arange(n) % 1, history=history, max_iterations=40):
+        if kind == "asked" and pairs and pairs is not checked:
+            want = two_loops(taken[1], pairs[-history:])
+            np.testing.assert_allclose(x - taken[0], want, rtol=1e-6, atol=1e-9 * abs(want).max())
+            checked = pairs
+        if kind == "taken":
+            if taken is not None and (x != taken[0]).any():
+                s, y = x - taken[0], grad - taken[1]
+                assert s @ y > 1e-10 * np.linalg.norm(s) * np.linalg.norm(y)
+                pairs = [*pairs, (s, y)]
+            taken = x, grad
+    assert len(pairs) >= 10
+
+
+def test_every_step_has_the_strong_wolfe_conditions():
+    f = g = x = None
+    steps = 0
+    for kind, at, value, grad in drive(rosenbrock, [-1.2, 1.0, -0.5, 2.0], tolerance_grad=1e-3):
+        if kind != "taken":
+            continue
+        if x is not None and (at != x).any():
+            step = at - x
+            assert value <= f + 1e-4 * (g @ step)
+            assert abs(grad @ step) <= 0.9 * abs(g @ step)
+            steps += 1
+        x, f, g = at, value, grad
+    assert steps > 20
+
+
+def test_a_search_takes_at_most_25_values_and_a_failed_one_starts_again_once():
+    def wall(x):  # finite at the start alone
+        return qb.sum(x) + qb.where(qb.sum(x * x) > 0.0, math.inf, 0.0)
+
+    _, info = LBFGS().minimize(wall, qb.zeros((2,)))
+    assert (info.reason, info.evaluations, info.iterations) == ("line_search_failed", 26, 0)
+
+    solver, scale = LBFGS().solver(qb.array([1.0, 1.0, 1.0])), np.array([1.0, 10.0, 100.0])
+    more, tries, trials = True, 0, []
+    while more:
+        point = solver.point.numpy()
+        broken = solver.iterations >= 4  # from here on no step helps
+        value = math.inf if broken else 0.5 * (scale * point**2).sum()
+        if broken:
+            trials.append(point - solver.params.numpy())
+        more = solver.tell(value, qb.array(scale * point))
+        tries += broken
+    assert solver.reason == "line_search_failed"
+    assert solver.iterations == 4
+    assert 10 <= tries <= 50
+    trials = [t for t in trials if np.linalg.norm(t) > 1e-6]  # below it rounding turns them
+    directions = [t / np.linalg.norm(t) for t in trials]
+    downhill = -scale * solver.params.numpy() / np.linalg.norm(scale * solver.params.numpy())
+    along = [bool(d @ downhill > 1 - 1e-12) for d in directions]
+    assert not along[0]  # a quasi-Newton direction
+    assert along == sorted(along)
+    assert along[-1]  # steepest descent, to the end
+
+
 @pytest.mark.parametrize("limit", [1, 2, 7])
 def test_max_iterations_is_honoured(limit):
     _, info = LBFGS(max_iterations=limit).minimize(rosenbrock, qb.array([-1.2, 1.0]))
@@ -213,12 +305,12 @@ def test_a_pinn_goes_down_as_it_should():
     trainer.run(2000)
     losses = trainer.history["loss"].tolist()
     assert 30.0 < losses[0] < 80.0
-    assert losses[500] < 1e-2
-    assert trainer.best_loss < 1e-3
+    assert losses[500] < 3e-3
+    assert trainer.best_loss < 3e-4
     p, info = LBFGS().minimize(loss, trainer.params, x, ends)
-    assert info.loss < 5e-6
+    assert info.loss < 2e-6
     grid = qb.linspace(0.0, 1.0, 201)
-    assert qb.max(qb.abs(u_at(grid, p) - qb.sin(math.pi * grid))).item() < 3e-4
+    assert qb.max(qb.abs(u_at(grid, p) - qb.sin(math.pi * grid))).item() < 1e-4
 
 
 @pytest.mark.parametrize(

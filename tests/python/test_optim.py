@@ -87,15 +87,29 @@ def optax_grads(i):
     return {"a": qb.array([0.3 * (i + 1), -0.2 + 0.1 * i, 1.5 - 0.5 * i]), "b": qb.array(0.7 * (-1.0) ** i)}
 
 
-@pytest.mark.parametrize("name", OPTAX)
-@pytest.mark.parametrize("way", ["eager", "jit"])
-def test_optimizers_have_the_values_of_optax(name, way):
-    make, want = OPTAX[name]
-    opt = make(qb.optim)
+def six_steps(opt, way):
     params = {k: qb.array(v) for k, v in OPTAX_START.items()}
+    if way == "trainer":  # in one plan with a loss that has these gradients
+        trainer = qb.optim.Trainer(
+            lambda p, g: qb.sum(p["a"] * g["a"]) + p["b"] * g["b"], params, opt, optax_grads(0), batch_argnums=0
+        )
+        for i in range(6):
+            trainer.step(optax_grads(i))
+        return trainer.params
     state, update = opt.init(params), opt.update if way == "eager" else qb.jit(lambda *a: opt.update(*a))
     for i in range(6):
         params, state = update(params, optax_grads(i), state)
+    return params
+
+
+@pytest.mark.parametrize("name", OPTAX)
+@pytest.mark.parametrize("way", ["eager", "jit", "trainer"])
+def test_optimizers_have_the_values_of_optax(name, way):
+    make, want = OPTAX[name]
+    params = six_steps(make(qb.optim), way)
+    assert qb.tree.map(lambda p: p.tolist(), params) == qb.tree.map(
+        lambda p: p.tolist(), six_steps(make(qb.optim), "eager")
+    )
     tolerance = 1e-7 if "schedule" in name else 1e-12  # optax takes the rate of a counted step in float32
     np.testing.assert_allclose([*params["a"].tolist(), params["b"].item()], want, rtol=tolerance)
 
@@ -191,6 +205,25 @@ def test_adam_step_is_stateful_and_equals_update():
         p = stateful.step(p, grads)
         q, state = pure.update(q, grads, state)
     assert p["a"].tolist() == q["a"].tolist()
+
+
+def test_the_other_names_of_adams_settings_mean_the_same():
+    one, two = qb.optim.Adam(0.1, 0.8, 0.95, 1e-6), qb.optim.Adam(0.1, beta1=0.8, beta2=0.95, epsilon=1e-6)
+    p, g = qb.array([1.0, -2.0]), qb.array([0.3, 0.1])
+    assert one.step(p, g).tolist() == two.step(p, g).tolist()
+    assert (two.b1, two.b2, two.eps) == (0.8, 0.95, 1e-6)
+
+
+def test_clipping_keeps_dtypes_and_takes_the_norm_in_float64():
+    grads = {"a": qb.array([3e30, 4e30], dtype=qb.float32), "b": qb.array(0.0)}
+    clipped, norm = qb.optim.clip_by_global_norm(grads, 1.0)
+    assert (clipped["a"].dtype, clipped["b"].dtype, norm.dtype) == (qb.float32, qb.float64, qb.float64)
+    assert norm.item() == pytest.approx(5e30, rel=1e-7)
+    np.testing.assert_allclose(clipped["a"].tolist(), [0.6, 0.8], rtol=1e-7)
+    same, norm = qb.optim.clip_by_global_norm([qb.array([0.3, 0.4])], 1.0)
+    assert same[0].tolist() == [0.3, 0.4]
+    tiny, norm = qb.optim.clip_by_global_norm([qb.array([3e-310, 4e-310])], 1e-310)
+    np.testing.assert_allclose(tiny[0].tolist(), [0.6e-310, 0.8e-310], rtol=1e-10)
 
 
 def test_update_is_the_same_inside_jit():
@@ -303,7 +336,7 @@ def test_parameters_and_gradients_are_floating_arrays():
     for bad, words in (({"a": 1.0}, "a is a float"), ({"a": qb.array(True)}, "a is a bool array")):
         with pytest.raises(TypeError, match=words):
             adam.update(bad, g, adam.init(g))
-    with pytest.raises(TypeError, match="b is not a floating"):
+    with pytest.raises(TypeError, match="b is a bool array; gradients are floating"):
         qb.optim.clip_by_global_norm({"a": qb.array(1.0), "b": qb.array(True)}, 1.0)
 
 

@@ -1,6 +1,8 @@
 """Keyed random numbers: the streams, their distributions, their errors."""
 
+import copy
 import math
+import pickle
 import zlib
 
 import mpmath
@@ -64,6 +66,24 @@ def test_uniform_float32_stays_below_maxval():
     x = qb.random.uniform(qb.random.key(0), (200_000,), dtype=qb.float32, minval=1.0, maxval=1.0 + 2.0**-22).numpy()
     assert x.min() >= 1.0
     assert x.max() < np.float32(1.0 + 2.0**-22)
+
+
+def test_uniform_float64_stays_below_maxval():
+    x = qb.random.uniform(qb.random.key(0), (10_000,), minval=1.0, maxval=1.0 + 2.0**-51).numpy()
+    assert set(x) == {1.0, 1.0 + 2.0**-52}
+
+
+def test_bernoulli_is_a_uniform_sample_below_p():
+    key = qb.random.key(31)
+    u = qb.random.uniform(key, (500,)).tolist()
+    assert qb.random.bernoulli(key, 0.3, (500,)).tolist() == [v < 0.3 for v in u]
+
+
+def test_a_sample_inside_a_traced_function_is_a_constant():
+    f = qb.jit(lambda x: x + qb.random.normal(qb.random.key(1), (3,)))
+    want = (qb.ones((3,)) + qb.random.normal(qb.random.key(1), (3,))).tolist()
+    assert f(qb.ones((3,))).tolist() == f(qb.ones((3,))).tolist() == want
+    assert "constant[dense]" in f.lower(qb.ones((3,))).as_text()
 
 
 def test_moments_of_normal_and_uniform():
@@ -246,6 +266,8 @@ def test_keys_are_immutable_hashable_values():
     assert {key: 1}[qb.random.Key(9)] == 1
     with pytest.raises(AttributeError):
         key.value = 3
+    assert pickle.loads(pickle.dumps(key)) == copy.deepcopy(key) == key
+    assert key != 9
 
 
 def test_an_int_is_a_shape():
@@ -282,6 +304,23 @@ def test_bad_arguments_are_named(call, error, words):
         call()
 
 
-def test_a_tracer_is_no_seed_and_no_bound():
-    with pytest.raises(TypeError):
-        qb.jit(lambda p: qb.random.bernoulli(qb.random.key(0), p, (2,)))(qb.array(0.5))
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda v: qb.random.key(v),
+        lambda v: qb.random.fold_in(qb.random.key(0), v),
+        lambda v: qb.random.uniform(qb.random.key(0), (2,), minval=v),
+        lambda v: qb.random.uniform(qb.random.key(0), (2,), maxval=v),
+        lambda v: qb.random.truncated_normal(qb.random.key(0), v, 3.0),
+        lambda v: qb.random.bernoulli(qb.random.key(0), v, (2,)),
+        lambda v: qb.random.choice(qb.random.key(0), 2, (2,), p=qb.stack([v, v])),
+    ],
+)
+def test_a_tracer_is_no_seed_no_bound_and_no_probability(call):
+    with pytest.raises(TypeError, match="TraceTensor|tracer"):
+        qb.jit(call)(qb.array(0.5))
+
+
+def test_huge_weights_of_choice_keep_their_ratio():
+    x = qb.random.choice(qb.random.key(3), 3, (3000,), p=[1e308, 1e308, 1e308]).numpy()
+    assert chi_square(np.bincount(x.astype(int), minlength=3), 1000) < 19  # 2 degrees of freedom, p = 1e-4

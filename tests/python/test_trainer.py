@@ -3,10 +3,7 @@
 import gc
 import math
 import os
-import signal
-import subprocess
 import sys
-import threading
 import time
 import weakref
 from typing import NamedTuple
@@ -80,6 +77,8 @@ def test_history_is_drawn(tmp_path):
     ("loss", "words"),
     [
         (lambda p: {"a": p * qb.ones((2,))}, r"'a'.*\[2\]"),
+        (lambda p: {"a": p, "b": None}, "'b'.*NoneType"),
+        (lambda p: {"a": {"b": p}}, "'a'.*dict"),
         (lambda p: {}, "no terms"),
         (lambda p: {"loss": p}, "cannot name"),
         (lambda p: {1: p}, "cannot name"),
@@ -277,6 +276,35 @@ def test_progress_shows_terms(capsys):
         assert word in text
 
 
+def on_a_terminal(work):
+    """What work(stream) writes to a stream that is a terminal."""
+    master, slave = os.openpty()
+    with os.fdopen(slave, "w") as stream:
+        work(stream)
+        stream.flush()
+        text = os.read(master, 100_000).decode()
+    os.close(master)
+    return text
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_progress_on_a_terminal_is_a_bar_where_tqdm_is_installed(monkeypatch, installed):
+    if not installed:
+        monkeypatch.setitem(sys.modules, "tqdm", None)
+
+    def work(stream):
+        monkeypatch.setattr(sys, "stderr", stream)
+        line().fit(200, progress=True)
+
+    text = on_a_terminal(work)
+    monkeypatch.undo()
+    assert ("\r" in text.replace("\r\n", "") and "100%" in text) == installed
+    assert "200/200" in text
+    for word in ("loss", "data", "size"):
+        assert word in text
+    assert "step/s" in text or "steps/s" in text
+
+
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
@@ -390,6 +418,77 @@ def test_resume_outside_fit_goes_on_bit_for_bit(tmp_path):
     assert again.history["loss"].tolist() == whole.history["loss"].tolist()
 
 
+@pytest.mark.parametrize("at", [1, 12, 13, 40])
+def test_minibatches_go_on_bit_for_bit(at, tmp_path):
+    x, y = fit_data(50)
+
+    def training():
+        params = {"w": qb.array(0.0), "b": qb.array(0.0)}
+        trainer = o.Trainer(fit_loss, params, o.Lion(o.cosine_decay(0.05, 60)), x, y, batch_argnums=(0, 1))
+        return trainer, dict(sample=o.minibatches(qb.random.key(3), 8, x, y))
+
+    def leave(trainer):
+        if trainer.steps == at:
+            trainer.checkpoint(tmp_path / "a.qb")
+            raise Stop
+
+    whole, options = training()
+    whole.fit(60, **options)
+    first, options = training()
+    with pytest.raises(Stop):
+        first.fit(60, callback=leave, every=1, **options)
+    second, options = training()
+    second.resume(tmp_path / "a.qb")
+    second.fit(60, **options)
+    assert everything(second) == everything(whole)
+
+
+def test_leaves_whose_names_agree_keep_their_places(tmp_path):
+    def training():
+        params = {"a": {"b": qb.array(1.0)}, "a/b": qb.array(2.0)}
+        return o.Trainer(lambda p: p["a"]["b"] ** 2 + 3.0 * p["a/b"] ** 2, params, o.Adam(0.1))
+
+    one, two = training(), training()
+    one.run(3)
+    one.checkpoint(tmp_path / "a.qb")
+    two.resume(tmp_path / "a.qb")
+    assert qb.tree.map(lambda p: p.item(), two.params) == qb.tree.map(lambda p: p.item(), one.params)
+    one.run(4)
+    two.run(4)
+    assert qb.tree.map(lambda p: p.item(), two.params) == qb.tree.map(lambda p: p.item(), one.params)
+
+
+def replaced(tree, path, value):
+    """tree with another value at a path of keys; without one the key is left out."""
+    if not path:
+        return value
+    copy = dict(tree)
+    if len(path) == 1 and value is None:
+        del copy[path[0]]
+    else:
+        copy[path[0]] = replaced(tree[path[0]], path[1:], value)
+    return copy
+
+
+@pytest.mark.parametrize("value", [None, 4, "x", [], {"a": 1}, [["b", 1]], [["b", None]], [[]], [3, 4]])
+def test_a_malformed_checkpoint_is_a_value_error_and_changes_nothing(tmp_path, value):
+    path, trainer = tmp_path / "a.qb", line()
+    trainer.run(3)
+    trainer.checkpoint(path)
+    whole, before = qb.load(path), everything(trainer)
+    places = [[k] for k in whole if k != "kind" and (value is not None or k not in ("place", "running"))]
+    places += [["state", k] for k in whole["state"]] + [["history", k] for k in whole["history"]]
+    for place in places:
+        if value == [] and place == ["data"] or value == [3, 4] and place == ["place"]:
+            continue  # sound
+        qb.save(path, replaced(whole, place, value))
+        with pytest.raises(ValueError, match="resume"):
+            trainer.resume(path)
+        assert everything(trainer) == before, place
+    trainer.run(1)
+    assert trainer.steps == 4
+
+
 def test_checkpoints_are_written_by_the_clock(tmp_path):
     path = tmp_path / "a.qb"
     seen = []
@@ -398,6 +497,22 @@ def test_checkpoints_are_written_by_the_clock(tmp_path):
     other = line()
     other.resume(path)
     assert other.steps == 200
+
+
+def test_a_training_that_is_over_is_resumed_for_more(tmp_path):
+    path, phases = tmp_path / "a.qb", ((o.RMSprop(0.1), 20), (o.LBFGS(), 3))
+    one, more, fresh = line(), line(), line()
+    one.fit(*phases, checkpoint=path)
+    steps = one.steps
+    for other in (more, fresh):
+        other.resume(path)
+        assert everything(other) == everything(one)
+    one.run(5)  # its own Adam, from the beginning, as it was not in use
+    more.run(5)
+    assert everything(more) == everything(one)
+    assert more.steps == steps + 5
+    fresh.fit(*phases)  # all phases once more
+    assert fresh.steps > steps + 20
 
 
 def test_a_checkpoint_of_another_model_names_the_place(tmp_path):
@@ -443,56 +558,6 @@ def test_a_fit_with_fewer_phases_than_the_checkpoint_says_so(tmp_path):
     trainer.resume(tmp_path / "a.qb")
     with pytest.raises(ValueError, match="phase 2"):
         trainer.fit(30)
-
-
-# ---- Ctrl-C ----
-
-
-@pytest.mark.parametrize("way", ["run", "fit", "lbfgs"])
-def test_ctrl_c_leaves_a_usable_trainer(way):
-    def rosenbrock(p):
-        return qb.sum(100.0 * (p[1:] - p[:-1] ** 2) ** 2 + (1.0 - p[:-1]) ** 2)
-
-    optimizer = o.LBFGS(tolerance_grad=0.0, tolerance_change=0.0, history=3) if way == "lbfgs" else o.Adam(1e-4)
-    trainer = o.Trainer(rosenbrock, qb.full((2000,), -1.0), optimizer)
-    trainer.step()
-    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            trainer.run(10**9) if way == "run" else trainer.fit(10**9)
-    finally:
-        timer.cancel()
-    steps = trainer.steps
-    assert steps > 1
-    assert len(trainer.history["loss"].tolist()) == steps
-    repeat = o.Trainer(rosenbrock, qb.full((2000,), -1.0), optimizer)
-    repeat.run(steps)
-    assert repeat.params.tolist() == trainer.params.tolist()
-    assert repeat.history["loss"].tolist() == trainer.history["loss"].tolist()
-    trainer.run(3)
-    assert trainer.steps == steps + 3
-
-
-KILLED = """
-import os, sys
-sys.path.insert(0, sys.argv[2])
-from test_trainer import line
-line().fit(10**9, checkpoint=sys.argv[1], checkpoint_seconds=0.0)
-"""
-
-
-def test_a_training_that_is_killed_can_be_resumed(tmp_path):
-    path = tmp_path / "a.qb"
-    child = subprocess.Popen([sys.executable, "-c", KILLED, path, os.path.dirname(__file__)])
-    deadline = time.monotonic() + 60
-    while not path.exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    time.sleep(0.2)
-    child.kill()
-    child.wait()
-    trainer, whole = line(), line()
-    trainer.resume(path)
-    assert trainer.steps > 0
-    whole.run(trainer.steps)
-    assert values(trainer) == values(whole)
+    with pytest.raises(ValueError, match="every"):
+        trainer.fit(10, (o.SGD(0.1), 10), every=0)
+    assert trainer.fit(10, (o.SGD(0.1), 10)).steps == 5  # the place was not lost

@@ -13,6 +13,7 @@ class Adam(Optimizer):
     learning_rate: a number > 0, or a function of the number of completed updates.    b1, b2: decay of the moments.
     eps: added to the root of the second moment.    clip_norm: largest joint norm of the gradients, None for no clipping.
     The state is {'m', 'v', 'step'}; moments are float64 for every parameter dtype. beta1, beta2, epsilon are other names of b1, b2, eps.
+    Raises ValueError for settings out of range: rates, eps and clip_norm are positive and finite, b1 and b2 in [0, 1).
 
     >>> adam = qb.optim.Adam(0.1)
     >>> params = {"w": qb.array(1.0)}
@@ -40,8 +41,7 @@ class Adam(Optimizer):
         self._state = None
         super().__init__(learning_rate, clip_norm)
 
-    def init(self, params):
-        """Zero moments for params and step 0."""
+    def _start(self, params):
         return {"m": moments(params), "v": moments(params), "step": qb.array(0.0)}
 
     def _change(self, grads, state, rate):

@@ -12,6 +12,7 @@ from .._core import tree
 __all__ = [
     "Optimizer",
     "as_number",
+    "check_floating",
     "check_fraction",
     "check_not_negative",
     "check_positive",
@@ -33,11 +34,28 @@ def moments(params):
     return tree.map(lambda p: qb.zeros(p.shape, dtype=qb.float64), params)
 
 
+def _where(x, i):
+    """The path of leaf i."""
+    return "/".join(str(p) for p in tree.flatten_with_path(x)[0][i][0]) or "the tree"
+
+
+def check_floating(x, what, who):
+    """TypeError that names the leaf unless every leaf of x, whose leaves are called `what`, is a floating array or tracer."""
+    for i, leaf in enumerate(tree.leaves(x)):
+        if not isinstance(leaf, (qb.Tensor, qb.TraceTensor)):
+            raise TypeError(f"{who}: {_where(x, i)} is a {type(leaf).__name__}; {what} are floating arrays")
+        if leaf.dtype is qb.bool_:
+            raise TypeError(f"{who}: {_where(x, i)} is a bool array; {what} are floating arrays")
+
+
 def as_number(value, name, who):
     """value as a float; TypeError unless it is an int or a float."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{who}: {name} is a number, not {type(value).__name__}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{who}: {name} {value} is larger than any float64") from None
 
 
 def check_positive(value, name, who):
@@ -69,20 +87,15 @@ def _check_rate(rate, who):
     return rate if callable(rate) else check_positive(rate, "learning_rate", who)
 
 
-def _path(path):
-    return "/".join(str(p) for p in path) or "the parameters"
-
-
 def _check_trees(params, grads, who):
     a, b = tree.structure(params), tree.structure(grads)
     if a != b:
         raise ValueError(f"{who}: params and grads differ in structure: {a} and {b}")
-    for (path, p), g in zip(tree.flatten_with_path(params)[0], tree.leaves(grads)):
-        if not hasattr(p, "dtype") or p.dtype is qb.bool_:
-            kind = "a bool array" if hasattr(p, "dtype") else f"a {type(p).__name__}"
-            raise TypeError(f"{who}: {_path(path)} is {kind}; parameters are floating arrays")
-        if list(p.shape) != list(getattr(g, "shape", ())):
-            raise ValueError(f"{who}: {_path(path)} has shape {list(p.shape)}, its gradient {list(g.shape)}")
+    check_floating(params, "parameters", who)
+    check_floating(grads, "gradients", who)
+    for i, (p, g) in enumerate(zip(tree.leaves(params), tree.leaves(grads))):
+        if p.shape != g.shape:
+            raise ValueError(f"{who}: {_where(params, i)} has shape {p.shape}, its gradient {g.shape}")
 
 
 def _check_state(state, fresh, who):
@@ -92,15 +105,14 @@ def _check_state(state, fresh, who):
         raise ValueError(
             f"{who}: the state has the structure {a}, that of these parameters is {b}; start with init(params)"
         )
-    for (path, x), y in zip(tree.flatten_with_path(state)[0], tree.leaves(fresh)):
-        if list(getattr(x, "shape", [])) != list(y.shape):
-            raise ValueError(
-                f"{who}: the state's {_path(path)} has shape {list(x.shape)}, its parameter {list(y.shape)}"
-            )
+    check_floating(state, "the arrays of a state", who)
+    for i, (x, y) in enumerate(zip(tree.leaves(state), tree.leaves(fresh))):
+        if x.shape != y.shape:
+            raise ValueError(f"{who}: the state's {_where(state, i)} has shape {x.shape}, its parameter {y.shape}")
 
 
 def clip_by_global_norm(grads, max_norm):
-    """Gradients scaled so that their joint Euclidean norm is at most max_norm, and the norm before.
+    """Gradients scaled so that their joint Euclidean norm is at most max_norm (Pascanu and others 2013), and the norm before.
 
     grads: tree of floating arrays.    Returns (grads, norm); the norm is float64. Scaled by the largest |g|, so it neither
     overflows nor underflows. A norm that is not finite makes every gradient NaN.
@@ -111,9 +123,7 @@ def clip_by_global_norm(grads, max_norm):
     5.0
     """
     max_norm = check_positive(max_norm, "max_norm", "clip_by_global_norm")
-    for path, g in tree.flatten_with_path(grads)[0]:
-        if getattr(g, "dtype", qb.bool_) is qb.bool_:
-            raise TypeError(f"clip_by_global_norm: {_path(path)} is not a floating array")
+    check_floating(grads, "gradients", "clip_by_global_norm")
     leaves = [qb.astype(g, qb.float64) for g in tree.leaves(grads)]
     if not leaves:
         return grads, qb.array(0.0)
@@ -136,7 +146,7 @@ def clip_by_global_norm(grads, max_norm):
 class Optimizer:
     """Learning rate, clipping, decay and the jitted update that every optimizer here shares.
 
-    A class gives init(params) -> state and _change(grads, state, rate) -> (what to take off the parameters, state), on float64 trees.
+    A class gives _start(params) -> state and _change(grads, state, rate) -> (what to take off the parameters, state), on float64 trees.
     """
 
     weight_decay = 0.0  # decoupled: rate * weight_decay * p is taken off as well
@@ -146,9 +156,20 @@ class Optimizer:
         self.clip_norm = None if clip_norm is None else check_positive(clip_norm, "clip_norm", type(self).__name__)
         self._compiled = qb.jit(self.traced_update)
 
+    def init(self, params):
+        """The state before the first update of these parameters. Raises TypeError, with the path, where one is no floating array."""
+        check_floating(params, "parameters", type(self).__name__)
+        return self._start(params)
+
     def rate(self, state):
         """The learning rate of the next update, a number or a traced scalar."""
-        return self.learning_rate(state["step"]) if callable(self.learning_rate) else self.learning_rate
+        if not callable(self.learning_rate):
+            return self.learning_rate
+        rate = self.learning_rate(state["step"])
+        if isinstance(rate, (int, float)) or (isinstance(rate, (qb.Tensor, qb.TraceTensor)) and not list(rate.shape)):
+            return rate
+        kind = f"has shape {list(rate.shape)}" if hasattr(rate, "shape") else f"is a {type(rate).__name__}"
+        raise TypeError(f"{type(self).__name__}: what the schedule returns {kind}; a learning rate is one number")
 
     def traced_update(self, params, grads, state):
         """update as graph ops, with the rate that it used as third result: (params, state, rate)."""

@@ -1,7 +1,7 @@
 """Batches of rows for Trainer.fit."""
 
-from .. import _core as qb
 from .. import random
+from .._arguments import array_of
 
 __all__ = ["minibatches"]
 
@@ -17,7 +17,9 @@ def minibatches(key, size, *arrays):
     >>> sorted(draw(0, None)[0].tolist() + draw(1, None)[0].tolist())
     [0.0, 1.0, 2.0, 3.0]
     """
-    arrays = [qb.asarray(a) for a in arrays]
+    if type(key) is not random.Key:
+        raise TypeError(f"minibatches: key is a qb.random.Key, not a {type(key).__name__}")
+    arrays = [array_of("minibatches", a) for a in arrays]
     lengths = {a.shape[0] if a.shape else 0 for a in arrays}
     if len(lengths) != 1 or 0 in lengths:
         raise ValueError(

@@ -84,17 +84,26 @@ class History:
         return {"steps": self.steps, "best": [self.best_loss, self.best_step], "columns": self.arrays()}
 
     def restore(self, state):
+        """Become what state() gave. ValueError for anything else."""
+        steps, best, columns = (state.get(k) if isinstance(state, dict) else None for k in ("steps", "best", "columns"))
+        sound = type(steps) is int and isinstance(best, list) and [type(v) for v in best] == [float, int]
+        sound = sound and isinstance(columns, dict) and (not steps or "loss" in columns)
+        if not sound or any(
+            not isinstance(name, str) or not isinstance(c, qb.Tensor) or c.shape != [steps]
+            for name, c in columns.items()
+        ):
+            raise ValueError("resume: the history of the checkpoint is malformed")
         self.__init__()
-        self.steps = state["steps"]
-        self.best_loss, self.best_step = state["best"]
-        self.columns = {name: array("d", c.tolist()) for name, c in state["columns"].items() if name != "step"}
+        self.steps = steps
+        self.best_loss, self.best_step = best
+        self.columns = {name: array("d", c.tolist()) for name, c in columns.items() if name != "step"}
 
 
 def _numbers(values, counts):
     """The numbers of one column: per entry of the log an array, or one number that stands for all its steps (None: NaN)."""
     out = []
     for value, count in zip(values, counts):
-        if isinstance(value, qb.Tensor) and value.shape:
+        if isinstance(value, qb.Tensor) and value.ndim:
             out += value.tolist()
         elif count == 1 and value is not None:
             out.append(float(value))

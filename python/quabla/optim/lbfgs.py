@@ -3,6 +3,7 @@
 import math
 
 from .. import _core as qb
+from .._arguments import function
 from .._core import tree
 from .base import check_not_negative
 
@@ -59,6 +60,10 @@ class LBFGS:
     line_search: "strong_wolfe", the only one.
     A search (c1 = 1e-4, c2 = 0.9, at most 25 values) that fails goes on once from steepest descent.
     Raises ValueError for values out of range.
+
+    >>> params, info = qb.optim.LBFGS(max_iterations=50).minimize(lambda x: qb.sum((x - 2.0) ** 4), qb.zeros((3,)))
+    >>> info.converged, info.grad_norm <= 1e-7
+    (True, True)
     """
 
     def __init__(
@@ -77,7 +82,7 @@ class LBFGS:
             _positive_int(max_evaluations, "max_evaluations")
         self.tolerance_grad = check_not_negative(tolerance_grad, "tolerance_grad", "LBFGS")
         self.tolerance_change = check_not_negative(tolerance_change, "tolerance_change", "LBFGS")
-        if line_search != "strong_wolfe":
+        if not isinstance(line_search, str) or line_search != "strong_wolfe":
             raise ValueError(f"LBFGS: line_search {line_search!r}; there is 'strong_wolfe'")
 
     def solver(self, params, max_iterations=None):
@@ -109,6 +114,9 @@ class LBFGS:
         (1.0, 'gradient_tolerance')
         """
         check_params(params, "LBFGS.minimize")
+        function("LBFGS.minimize", "callback", callback)
+        if not callable(fun):
+            raise TypeError(f"LBFGS.minimize: fun is a function, not a {type(fun).__name__}")
         step, solver = qb.jit(qb.value_and_grad(fun)), self.solver(params)
         if callback is None:
             while solver.tell(*step(solver.point, *args)):

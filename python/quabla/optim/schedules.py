@@ -6,6 +6,7 @@ A schedule is any function of one scalar, the step; these build the usual ones. 
 import math
 
 from .. import _core as qb
+from .._arguments import flag
 from .base import as_number, check_positive
 
 __all__ = [
@@ -31,7 +32,7 @@ def _larger(a, b):
 
 
 def constant(value):
-    """The same rate at every step.
+    """The same rate at every step. Raises ValueError for a value that is not finite.
 
     >>> qb.optim.constant(0.1)(7).item()
     0.1
@@ -55,6 +56,7 @@ def exponential_decay(init_value, transition_steps, decay_rate, transition_begin
     _finite(transition_begin, "transition_begin", "exponential_decay")
     if end_value is not None:
         _finite(end_value, "end_value", "exponential_decay")
+    staircase = flag("exponential_decay", "staircase", staircase)
     if transition_begin < 0:
         raise ValueError(f"exponential_decay: transition_begin {transition_begin} is negative")
 
@@ -126,6 +128,9 @@ def piecewise_constant(boundaries, values):
     >>> [qb.optim.piecewise_constant([2, 5], [1.0, 0.5, 0.1])(s).item() for s in (1, 2, 6)]
     [1.0, 0.5, 0.1]
     """
+    for name, numbers in (("boundaries", boundaries), ("values", values)):
+        if not isinstance(numbers, (list, tuple, range)):
+            raise TypeError(f"piecewise_constant: {name} is a list of numbers, not a {type(numbers).__name__}")
     boundaries, values = list(boundaries), list(values)
     if len(values) != len(boundaries) + 1:
         raise ValueError(

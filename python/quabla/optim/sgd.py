@@ -1,6 +1,7 @@
 """Gradient descent and its relatives: SGD with momentum, RMSprop, Lion."""
 
 from .. import _core as qb
+from .._arguments import flag
 from .._core import tree
 from .base import Optimizer, check_fraction, check_not_negative, flush, moments
 
@@ -13,6 +14,7 @@ class SGD(Optimizer):
     learning_rate: a number > 0, or a function of the number of completed updates.    momentum: in [0, 1).
     nesterov: step along g + momentum * t instead (Nesterov 1983; Sutskever and others 2013).    clip_norm: as in Adam.
     The state is None without momentum and schedule; else it holds 'trace' (float64) and 'step', whichever is used.
+    Raises ValueError for settings out of range, and for nesterov without momentum.
 
     >>> params, _ = qb.optim.SGD(0.5).update([qb.array(1.0)], [qb.array(2.0)], None)
     >>> params[0].item()
@@ -21,13 +23,12 @@ class SGD(Optimizer):
 
     def __init__(self, learning_rate=1e-2, *, momentum=0.0, nesterov=False, clip_norm=None):
         self.momentum = check_fraction(momentum, "momentum", "SGD")
-        self.nesterov = bool(nesterov)
-        if nesterov and not momentum:
+        self.nesterov = flag("SGD", "nesterov", nesterov)
+        if self.nesterov and not self.momentum:
             raise ValueError("SGD: nesterov needs a momentum")
         super().__init__(learning_rate, clip_norm)
 
-    def init(self, params):
-        """None, or step 0 with a schedule and zero traces with momentum."""
+    def _start(self, params):
         state = {"trace": moments(params)} if self.momentum else {}
         if callable(self.learning_rate):
             state["step"] = qb.array(0.0)
@@ -48,7 +49,7 @@ class RMSprop(Optimizer):
     """RMSprop (Tieleman, Hinton 2012): rate * g / sqrt(v + eps), v a running mean of g squared.
 
     decay: of the mean, in [0, 1).    eps: added under the root.    learning_rate, clip_norm: as in Adam.
-    The state is {'v', 'step'}, v in float64.
+    The state is {'v', 'step'}, v in float64. Raises ValueError for settings out of range.
 
     >>> rms = qb.optim.RMSprop(0.1)
     >>> params, state = rms.update([qb.array(1.0)], [qb.array(2.0)], rms.init([qb.array(1.0)]))
@@ -61,8 +62,7 @@ class RMSprop(Optimizer):
         self.eps = check_not_negative(eps, "eps", "RMSprop")
         super().__init__(learning_rate, clip_norm)
 
-    def init(self, params):
-        """Zero means for params and step 0."""
+    def _start(self, params):
         return {"v": moments(params), "step": qb.array(0.0)}
 
     def _change(self, grads, state, rate):
@@ -78,7 +78,7 @@ class Lion(Optimizer):
     """Lion (Chen and others 2023): steps of size rate along the sign of a running mean of the gradient.
 
     b1: weight of the mean in the sign; b2: decay of the mean.    weight_decay: decoupled, as in AdamW.
-    The state is {'m', 'step'}, m in float64. Rates are some ten times smaller than Adam's.
+    The state is {'m', 'step'}, m in float64. Rates are some ten times smaller than Adam's. Raises ValueError for settings out of range.
 
     >>> lion = qb.optim.Lion(0.1)
     >>> params, state = lion.update([qb.array(1.0)], [qb.array(2.0)], lion.init([qb.array(1.0)]))
@@ -91,8 +91,7 @@ class Lion(Optimizer):
         self.weight_decay = check_not_negative(weight_decay, "weight_decay", "Lion")
         super().__init__(learning_rate, clip_norm)
 
-    def init(self, params):
-        """Zero means for params and step 0."""
+    def _start(self, params):
         return {"m": moments(params), "step": qb.array(0.0)}
 
     def _change(self, grads, state, rate):

@@ -1,44 +1,41 @@
 """Trainer: loss, gradient and optimizer update as one compiled plan whose state stays inside, and what long trainings need."""
 
-import math
 import time
 
 from .. import _core as qb
 from .. import _io
+from .._arguments import array_of, flag, function, integers, path_of
 from .._core import tree
 from .._progress import Progress
-from .base import as_number
-from .checkpoint import pack, unpack
+from .checkpoint import check_packed, pack, unpack
+from .fitting import Fit, check_steps, writable
 from .history import History, plot
 from .lbfgs import LBFGS, Info, check_params
-from .runs import Problem, first_state, start
+from .runs import LOG_ROWS, Problem, first_state, start
 
 __all__ = ["Trainer"]
 
 _KIND = "quabla trainer"
 
 
-def _steps(value, who):
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{who}: the number of steps is an int, not {type(value).__name__}")
-    if value < 1:
-        raise ValueError(f"{who}: the number of steps must be at least 1, not {value}")
-    return value
-
-
-def _limit(value, name):
-    """A number that is not NaN."""
-    value = as_number(value, name, "Trainer.fit")
-    if math.isnan(value):
-        raise ValueError(f"Trainer.fit: {name} is NaN")
-    return value
-
-
-def _check_optimizer(optimizer):
+def _check_optimizer(optimizer, who):
     if not isinstance(optimizer, LBFGS) and not all(callable(getattr(optimizer, f, None)) for f in ("init", "update")):
-        raise TypeError(
-            f"Trainer: the optimizer is {optimizer!r}; it has init(params) and update(params, grads, state)"
-        )
+        raise TypeError(f"{who}: the optimizer is {optimizer!r}; it has init(params) and update(params, grads, state)")
+
+
+def _probe(x):
+    return x
+
+
+_probe.__qualname__ = "Trainer"  # what messages call it
+
+
+def _arrays(x, what):
+    """x with arrays as leaves; the message of an error begins with `what`."""
+    x = tree.map(lambda leaf: array_of(what, leaf), x)
+    if any(isinstance(leaf, qb.TraceTensor) for leaf in tree.leaves(x)):
+        raise TypeError(f"{what} holds a tracer; a Trainer runs outside traced functions")
+    return x
 
 
 def _last(results):
@@ -68,24 +65,26 @@ class Trainer:
 
     def __init__(self, loss, params, optimizer, *data, device="cpu", batch_argnums=(), precision=None):
         check_params(params, "Trainer")
-        _check_optimizer(optimizer)
+        _check_optimizer(optimizer, "Trainer")
         if not callable(loss):
             raise TypeError(
                 f"Trainer: the loss is a function of the parameters and the data, not {type(loss).__name__}"
             )
-        if isinstance(batch_argnums, int):
-            batch_argnums = (batch_argnums,)
+        batch_argnums = integers("Trainer", "batch_argnums", batch_argnums)
         for i in batch_argnums:
-            if isinstance(i, bool) or not isinstance(i, int):
-                raise TypeError(f"Trainer: batch_argnums holds ints, not {type(i).__name__}")
             if not 0 <= i < len(data):
                 raise ValueError(f"Trainer: batch_argnums {i} is out of range; there are {len(data)} data arguments")
-        data = tuple(tree.map(qb.asarray, d) for d in data)
-        self._problem = Problem(loss, data, {"device": device, "precision": precision})
-        self._optimizer, self._batch_argnums = optimizer, tuple(batch_argnums)
+        if len(set(batch_argnums)) != len(batch_argnums):
+            raise ValueError(f"Trainer: batch_argnums {list(batch_argnums)} names an argument twice")
+        data = tuple(_arrays(d, f"Trainer: data argument {i}") for i, d in enumerate(data))
+        options = {"device": device, "precision": precision}
+        qb.jit(_probe, **options)(qb.array(0.0))  # says what is wrong with them
+        self._problem = Problem(loss, data, options)
+        self._optimizer, self._batch_argnums = optimizer, batch_argnums
         self._history, self._state = History(), first_state(params)
         self._run, self._running = None, None  # the run that holds the state, and its optimizer
-        self._saved = None  # the state of a run that resume has read: (name of the optimizer, packed leaves)
+        self._saved = None  # the state of a run that resume has read: [name of the optimizer, packed leaves, owner]
+        self._phases = ()  # of the last fit
         self._place = None  # within fit: (number of the phase, step at which it began)
         self._resumed = None  # the place that the next fit goes on from
 
@@ -97,8 +96,8 @@ class Trainer:
             return self._run
         state = self._release()
         run = start(self._problem, self._history, optimizer, state)
-        if self._saved:
-            name, packed = self._saved
+        if self._saved and optimizer is self._owner(self._saved[2]):
+            name, packed, _ = self._saved
             if name != type(optimizer).__name__:
                 raise ValueError(
                     f"resume: the checkpoint was written while training with {name}, and goes on with {type(optimizer).__name__}"
@@ -108,9 +107,22 @@ class Trainer:
         self._run, self._running, self._saved = run, optimizer, None
         return run
 
+    def _owner(self, number):
+        """The optimizer that a checkpoint names: -1 is the trainer's own, else that of a phase of the fit which goes on."""
+        if number == -1:
+            return self._optimizer
+        return self._phases[number][0] if self._place and number < len(self._phases) else None
+
+    def _settled(self):
+        """The history with all steps that were made."""
+        if self._run is not None:
+            self._run.settle()
+        self._history.take()
+        return self._history
+
     def _release(self):
         """The state without the optimizer's part; the run, if there is one, is given up."""
-        self._history.take()
+        self._settled()
         if self._run is not None:
             state = self._run.state
             self._state = {k: state[k] for k in ("params", "best", "best_loss", "finite")}
@@ -127,7 +139,7 @@ class Trainer:
             )
         data = list(self._problem.data)
         for i, b in zip(self._batch_argnums, batch):
-            data[i] = tree.map(qb.asarray, b)
+            data[i] = _arrays(b, f"{who}: the new data argument {i}")
         self._problem.data = tuple(data)
         if self._run is not None:
             self._run.set_data(self._problem.data)
@@ -160,6 +172,8 @@ class Trainer:
     @property
     def steps(self):
         """Steps made so far."""
+        if self._run is not None:
+            self._run.settle()
         return self._history.reached()
 
     @property
@@ -169,16 +183,17 @@ class Trainer:
         The loss of a step is the one before its update; with L-BFGS the one after it. learning_rate is NaN for L-BFGS.
         Empty before the first step.
         """
-        self._history.take()
-        return self._history.arrays()
+        return self._settled().arrays()
 
     def plot_history(self, path=None):
         """Draw the loss and its terms by step, on a logarithmic axis (needs matplotlib).
 
         path: where a picture goes; without it matplotlib's axes are returned. Raises ValueError before the first step.
         """
+        if path is not None and not hasattr(path, "write"):
+            path = path_of("Trainer.plot_history", path)
         if not self.steps:
-            raise ValueError("plot_history: there are no steps yet")
+            raise ValueError("Trainer.plot_history: there are no steps yet")
         return plot(self.history, self._history.names(), path)
 
     def loss(self):
@@ -192,22 +207,32 @@ class Trainer:
     # ---- training ----
 
     def step(self, *batch):
-        """One update. Returns the loss before it, a scalar Tensor. batch: new values for the arguments of batch_argnums."""
+        """One update. Returns the loss before it, a scalar Tensor; with L-BFGS an iteration, and the loss after it.
+
+        batch: new values for the arguments of batch_argnums, all of them.
+        Raises ValueError for another number of them, and where a schedule gives a negative or non-finite rate.
+
+        >>> trainer = qb.optim.Trainer(lambda p, x: (p - x) ** 2, qb.array(0.0), qb.optim.SGD(0.5), 1.0, batch_argnums=0)
+        >>> trainer.step(qb.array(4.0)).item(), trainer.params.item()
+        (16.0, 4.0)
+        """
         if batch or self._batch_argnums:
             self._set_batch(batch, "Trainer.step")
         self._place = self._resumed = None
         run = self._run if self._running is self._optimizer else self._use(self._optimizer)
         value = run.step()
-        if len(self._history.log) >= 1024:
+        if len(self._history.log) >= LOG_ROWS:
             self._history.take()
         return value
 
     def run(self, steps, progress=False):
         """`steps` updates with no Python between them. Returns the loss before the last one.
 
+        With L-BFGS they are iterations, and fewer where it ends; then the loss after the last one is returned.
         progress: show loss, steps per second and time left. Ctrl-C stops between two steps and leaves the trainer usable.
+        Raises ValueError for fewer than one step, and where a schedule gives a negative or non-finite rate.
         """
-        left = _steps(steps, "Trainer.run")
+        left, progress = check_steps(steps, "Trainer.run"), flag("Trainer.run", "progress", progress)
         self._place = self._resumed = None
         run, value, pace = self._use(self._optimizer), None, 1 if progress else left
         with Progress(left if progress else None) as bar:
@@ -270,19 +295,25 @@ class Trainer:
         phases = [self._phase(p) for p in phases]
         if not phases:
             raise ValueError("Trainer.fit: give at least one phase, (optimizer, steps) or a number of steps")
+        function("Trainer.fit", "sample", sample)
+        function("Trainer.fit", "callback", callback)
+        progress = flag("Trainer.fit", "progress", progress)
+        if checkpoint is not None:
+            checkpoint = writable(path_of("Trainer.fit", checkpoint))
         if sample is not None and not self._batch_argnums:
             raise ValueError("Trainer.fit: sample replaces the arguments of batch_argnums, and there are none")
-        (number, begun), self._resumed = self._resumed or (0, self.steps), None
+        number, begun = self._resumed or (0, self.steps)
         if number >= len(phases):
             raise ValueError(f"resume: the checkpoint was written in phase {number + 1}; this fit has {len(phases)}")
+        fit = Fit(self, sample, sample_every, callback, every, target, patience, seconds)
+        fit.keep(checkpoint, checkpoint_seconds)
         total = sum(n for _, n in phases[number:]) - (self.steps - begun)
-        with Progress(total if progress else None) as bar:
-            fit = _Fit(self, bar, sample, sample_every, callback, every, target, patience, seconds)
-            fit.keep(checkpoint, checkpoint_seconds)
-            for number, (optimizer, n) in enumerate(phases[number:], number):
-                self._place = (number, begun)
+        self._place, self._phases, self._resumed = (number, begun), phases, None
+        with Progress(total if progress else None) as fit.bar:
+            for at in range(number, len(phases)):
+                optimizer, n = phases[at]
+                self._place = (at, begun)
                 fit.phase(optimizer, begun + n)
-                self._saved = None  # of a phase that a checkpoint was written at the end of
                 if fit.stopped:
                     break
                 begun = self.steps
@@ -300,8 +331,8 @@ class Trainer:
 
     def _phase(self, phase):
         optimizer, steps = phase if isinstance(phase, (tuple, list)) and len(phase) == 2 else (self._optimizer, phase)
-        _check_optimizer(optimizer)
-        return optimizer, _steps(steps, "Trainer.fit")
+        _check_optimizer(optimizer, "Trainer.fit")
+        return optimizer, check_steps(steps, "Trainer.fit")
 
     # ---- checkpoints ----
 
@@ -309,15 +340,27 @@ class Trainer:
         """Write all of the training to a file by qb.save: parameters, optimizer, history, batch data, the place in fit.
 
         With it resume goes on bit for bit. A path's old content stays until the new one is complete.
+
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "training.qb")
+        >>> def make():
+        ...     return qb.optim.Trainer(lambda p: (p - 3.0) ** 2, qb.array(0.0), qb.optim.Adam(0.1))
+        >>> first, second = make(), make()
+        >>> _ = first.run(10)
+        >>> first.checkpoint(path)
+        >>> second.resume(path)
+        >>> first.run(5).item() == second.run(5).item(), second.steps
+        (True, 15)
         """
-        self._history.take()
+        path = path if hasattr(path, "write") else path_of("Trainer.checkpoint", path)
+        self._settled()
         state = self._now()
-        running = None
+        running, place = self._saved, self._place or self._resumed
         if self._run is not None:
-            running = [type(self._running).__name__, pack(state)]
-        elif self._saved:
-            running = list(self._saved)
-        place = self._place or self._resumed
+            numbers = [-1, *(range(len(self._phases)) if place else ())]
+            owner = next((i for i in numbers if self._owner(i) is self._running), None)
+            # An optimizer of a fit that is over starts afresh whenever it comes again.
+            running = None if owner is None else [type(self._running).__name__, pack(state), owner]
         _io.save(
             path,
             {
@@ -337,98 +380,35 @@ class Trainer:
         When the checkpoint was written within fit, call fit with the same phases; it goes on at that place.
         Raises ValueError for a file of another kind or model, naming the parameter that does not fit. Then the trainer is as before.
         """
-        file = _io.load(path)
+        file = _io.load(path if hasattr(path, "read") else path_of("Trainer.resume", path))
         if not isinstance(file, dict) or file.get("kind") != _KIND:
             raise ValueError(f"resume: {path} was not written by Trainer.checkpoint")
+        state, data, history, place = self._read(file)
+        self._run = self._running = None
+        self._problem.data, self._state, self._saved = data, state, file["running"]
+        self._history.restore(history)
+        self._place, self._resumed = None, place
+
+    def _read(self, file):
+        """What a checkpoint holds, as it is kept here: (state, data, history, place). ValueError for what this one cannot take."""
         params = self.params
         likes = {"params": params, "best": params, "best_loss": qb.array(0.0), "finite": params}
-        state = {k: unpack(file["state"][k], like, "the parameter") for k, like in likes.items()}
-        if len(file["data"]) != len(self._batch_argnums):
+        state, packed, running, place = (file.get(k) for k in ("state", "data", "running", "place"))
+        if not isinstance(state, dict) or not isinstance(packed, list):
+            raise ValueError("resume: the checkpoint is malformed")
+        state = {k: unpack(state.get(k), like, f"{k}: the parameter") for k, like in likes.items()}
+        if len(packed) != len(self._batch_argnums):
             raise ValueError(
-                f"resume: the checkpoint has {len(file['data'])} batch arguments, this trainer {len(self._batch_argnums)}"
+                f"resume: the checkpoint has {len(packed)} batch arguments, this trainer {len(self._batch_argnums)}"
             )
         data = list(self._problem.data)
-        for i, packed in zip(self._batch_argnums, file["data"]):
-            data[i] = unpack(packed, data[i], f"the data argument {i},", shapes=False)
-        self._run = self._running = None
-        self._problem.data, self._state = tuple(data), state
-        self._history.restore(file["history"])
-        self._saved = file["running"]
-        self._place, self._resumed = None, tuple(file["place"]) if file["place"] else None
-
-
-class _Fit:
-    """One call of fit: how far the next stretch may go, and whether it was the last."""
-
-    def __init__(self, trainer, bar, sample, sample_every, callback, every, target, patience, seconds):
-        self._trainer, self._bar = trainer, bar
-        self._sample, self._sample_every = sample, _steps(sample_every, "Trainer.fit: sample_every")
-        self._callback, self._every = callback, _steps(every, "Trainer.fit: every")
-        self._target = -math.inf if target is None else _limit(target, "target")
-        self._patience = math.inf if patience is None else _steps(patience, "Trainer.fit: patience")
-        self._limit = math.inf if seconds is None else _limit(seconds, "seconds")
-        self.first, self._start, self._pace = trainer.steps, time.perf_counter(), 1
-        self.reason, self.stopped = "finished", False
-        trainer._history.bad_step = None
-
-    def keep(self, path, seconds):
-        """Write checkpoints to path, one after so many seconds."""
-        self._path, self._gap, self._written = path, _limit(seconds, "checkpoint_seconds"), time.perf_counter()
-
-    def seconds(self):
-        return time.perf_counter() - self._start
-
-    def phase(self, optimizer, end):
-        """Steps with one optimizer until step `end`, or until a rule ends it."""
-        trainer, self.reason, self._pace = self._trainer, "finished", 1
-        while trainer.steps < end and self.reason == "finished":
-            run, at = trainer._use(optimizer), trainer.steps
-            if self._sample is not None and at % self._sample_every == 0:
-                batch = self._sample(at // self._sample_every, run.params)
-                trainer._set_batch(batch if isinstance(batch, tuple) else (batch,), "Trainer.fit: sample")
-            ended = self._stretch(run, self._most(at, end))
-            self._bar.update(trainer.steps - at, *trainer._shown())
-            self.reason = self._why() or ended or "finished"
-            if self._path is not None and time.perf_counter() - self._written > self._gap:
-                trainer.checkpoint(self._path)
-                self._written = time.perf_counter()
-
-    def _most(self, at, end):
-        """Steps until something is due. The pace keeps the clock, the bar and the rules of stopping in touch."""
-        most = min(end - at, self._pace)
-        if self._sample is not None:
-            most = min(most, self._sample_every - at % self._sample_every)
-        if self._callback is not None:
-            most = min(most, self._every - at % self._every)
-        return most
-
-    def _stretch(self, run, steps):
-        begin = time.perf_counter()
-        try:
-            return run.run(steps)
-        finally:
-            self._trainer._history.take()
-            took = time.perf_counter() - begin
-            if took < 0.05 and steps == self._pace:
-                self._pace *= 2
-            elif took > 0.2:
-                self._pace = max(1, self._pace // 2)
-
-    def _why(self):
-        """The rule that ends the training here, or None."""
-        trainer, history = self._trainer, self._trainer._history
-        reason = None
-        if history.bad_step is not None:
-            trainer._state = {**trainer._release(), "params": trainer._state["finite"]}
-            reason = "not_finite"
-        elif history.best_loss <= self._target:
-            reason = "target"
-        elif trainer.steps - max(history.best_step, self.first) >= self._patience:
-            reason = "patience"
-        elif self.seconds() > self._limit:
-            reason = "seconds"
-        due = self._callback is not None and (trainer.steps % self._every == 0 or reason is not None)
-        if due and self._callback(trainer) and reason is None:
-            reason = "callback"
-        self.stopped = reason is not None
-        return reason
+        for i, arrays in zip(self._batch_argnums, packed):
+            data[i] = unpack(arrays, data[i], f"the data argument {i},", shapes=False)
+        if running is not None:
+            if not isinstance(running, list) or [type(v) for v in running] != [str, list, int] or running[2] < -1:
+                raise ValueError("resume: the optimizer of the checkpoint is malformed")
+            check_packed(running[1], "the optimizer's state")
+        if place is not None and (not isinstance(place, list) or [type(v) for v in place] != [int, int]):
+            raise ValueError("resume: the place in fit of the checkpoint is malformed")
+        History().restore(file.get("history"))
+        return state, tuple(data), file["history"], tuple(place) if place else None
