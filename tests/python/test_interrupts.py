@@ -147,7 +147,8 @@ def test_ctrl_c_leaves_a_usable_trainer(way):
         return qb.sum(100.0 * (p[1:] - p[:-1] ** 2) ** 2 + (1.0 - p[:-1]) ** 2)
 
     optimizer = o.LBFGS(tolerance_grad=0.0, tolerance_change=0.0, history=3) if way == "lbfgs" else o.Adam(1e-4)
-    trainer = o.Trainer(rosenbrock, qb.full((2000,), -1.0), optimizer)
+    start = qb.full((50_000 if way == "lbfgs" else 2000,), -1.0)  # so many that the search is not over before the signal
+    trainer = o.Trainer(rosenbrock, start, optimizer)
     trainer.step()
     timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
@@ -159,7 +160,7 @@ def test_ctrl_c_leaves_a_usable_trainer(way):
     steps = trainer.steps
     assert steps > 1
     assert len(trainer.history["loss"].tolist()) == steps
-    repeat = o.Trainer(rosenbrock, qb.full((2000,), -1.0), optimizer)
+    repeat = o.Trainer(rosenbrock, start, optimizer)
     repeat.run(steps)
     assert repeat.params.tolist() == trainer.params.tolist()
     assert repeat.history["loss"].tolist() == trainer.history["loss"].tolist()
