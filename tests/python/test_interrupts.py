@@ -147,7 +147,9 @@ def test_ctrl_c_leaves_a_usable_trainer(way):
         return qb.sum(100.0 * (p[1:] - p[:-1] ** 2) ** 2 + (1.0 - p[:-1]) ** 2)
 
     optimizer = o.LBFGS(tolerance_grad=0.0, tolerance_change=0.0, history=3) if way == "lbfgs" else o.Adam(1e-4)
-    start = qb.full((50_000 if way == "lbfgs" else 2000,), -1.0)  # so many that the search is not over before the signal
+    start = qb.full(
+        (50_000 if way == "lbfgs" else 2000,), -1.0
+    )  # so many that the search is not over before the signal
     trainer = o.Trainer(rosenbrock, start, optimizer)
     trainer.step()
     timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
