@@ -78,6 +78,7 @@ typedef struct {
     Value *v;
     Line *lines;
     int32_t *free_regs, n_free, n_regs;
+    uint8_t *reg_elem;       /* of each register: bytes of the elements that it has held last */
     int32_t n_moves, n_kept; /* n_kept: repeats, which lie before the registers */
     int64_t stride;          /* bytes of a register */
     double cost;             /* ns per element */
@@ -193,12 +194,29 @@ static Ref thread_ref(const Compiler *k, int64_t index)
     return (Ref){BASE_THREAD, 0, index * k->stride};
 }
 
+/* In a small region a register has elements of one size only: the emitter goes through it chunk by
+   chunk, and chunks of another size would lie over those of the value before. */
+static int32_t free_register(Compiler *k, uint8_t elem)
+{
+    int32_t i = k->n_free - 1, reg;
+    while (i >= 0 && k->c->units == 1 && k->reg_elem[k->free_regs[i]] != elem) i--;
+    if (i < 0) {
+        reg = k->n_regs++;
+    } else {
+        reg = k->free_regs[i];
+        memmove(k->free_regs + i, k->free_regs + i + 1,
+                (size_t)(--k->n_free - i) * sizeof *k->free_regs);
+    }
+    k->reg_elem[reg] = elem;
+    return reg;
+}
+
 static void take_register(Compiler *k, Value *v)
 {
     if (v->store >= 0) {
         v->ref = ref_memory(k->p, &k->r->stores[v->store].at, type_elem(v->dtype), true);
     } else {
-        v->reg = k->n_free ? k->free_regs[--k->n_free] : k->n_regs++;
+        v->reg = free_register(k, (uint8_t)type_elem(v->dtype));
         v->ref = thread_ref(k, k->n_kept + v->reg);
     }
     v->ready = true;
@@ -411,7 +429,9 @@ bool code_compile(Code *c, const qb_plan *p, const Region *r, TileSet *tiles, Ar
     k.v = arena_alloc(&notes, values * sizeof *k.v);
     k.lines = arena_alloc(&notes, (size_t)r->n_instrs * sizeof *k.lines);
     k.free_regs = arena_alloc(&notes, values * sizeof *k.free_regs);
-    bool ok = c->ins && c->repeats && c->folds && c->moves && k.v && k.lines && k.free_regs;
+    k.reg_elem = arena_alloc(&notes, values * sizeof *k.reg_elem);
+    bool ok =
+        c->ins && c->repeats && c->folds && c->moves && k.v && k.lines && k.free_regs && k.reg_elem;
     if (!ok) error_memory(err, "a compiled region", -1);
     ok = ok && compile(&k);
     arena_free(&notes);

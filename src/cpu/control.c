@@ -24,6 +24,7 @@ bool control_compile(ControlCode *o, const qb_plan *p, const Loop *l, Arena *kee
     }
     o->scratch.base = code_base(p, l->scratch, &zero);
     o->scratch.offset = zero;
+    if (l->op != OP_cond) o->code = emit_loop(l, l->body[l->op == OP_while]);
     return true;
 }
 
@@ -118,6 +119,42 @@ static inline void exchange(int n, char **in, char **out)
     }
 }
 
+/* Where the last iteration wrote to scratch, the results are copied. */
+static void finish(const ControlCode *o, char *const *base, char *const *in)
+{
+    for (int k = 0; k < o->l->carries; k++) {
+        char *to = place(base, &o->out[k]);
+        if (in[k] != to) memcpy(to, in[k], (size_t)o->l->out[k].bytes);
+    }
+}
+
+/* ---- loops as machine code ---- */
+
+/* The iterations, n of them or, with 0, any number, by the code. It writes over carries, so it
+   begins with copies. */
+static bool run_code(const ControlCode *o, const Isa *isa, const Entered *e, Workspace *outer,
+                     int64_t n, qb_error *err)
+{
+    char **in = e->w->base + BASE_ARRAYS;
+    finish(o, outer->base, in);
+    write_to(o, outer->base, 0, in);
+    write_to(o, outer->base, 1, in + o->l->n_in);
+    EmitRun r = {e->w->base, isa->kernels, isa, e->w, err, 0};
+    Pulse *p = outer->pulse;
+    for (int64_t done = 0; !n || done < n;) {
+        int64_t some = n && n - done < p->left ? n - done : p->left;
+        r.left = some;
+        int end = o->code.run(&r);
+        some -= r.left;
+        done += some;
+        if (end == EMIT_FAILED) return false;
+        p->left = some < p->left ? p->left - (uint32_t)some : 0;
+        if (!p->left && !pulse_slow(p)) return interrupted(err);
+        if (end == EMIT_STOPPED) break;
+    }
+    return true;
+}
+
 /* ---- scan ---- */
 
 static bool run_scan(const ControlCode *o, const Isa *isa, Workspace *outer, qb_error *err)
@@ -136,8 +173,14 @@ static bool run_scan(const ControlCode *o, const Isa *isa, Workspace *outer, qb_
         out[k] = place(base, &o->out[k]) + first * l->out[k].bytes;
     allow_binding(&e, l, body, place(base, &o->scratch) + l->work[0]);
     int start = l->length % 2 == 0; /* so that the last iteration writes the result */
-    write_to(o, base, start, out);
     bool ok = true;
+    if (o->code.run) {
+        ok = run_code(o, isa, &e, outer, l->length, err);
+        if (ok) finish(o, base, in);
+        leave(&e, body);
+        return ok;
+    }
+    write_to(o, base, start, out);
     for (int64_t i = 0; ok && i < l->length; i++) {
         if (!iterate(&e, body, i, isa, err))
             ok = false;
@@ -184,8 +227,9 @@ static bool run_while(const ControlCode *o, const Isa *isa, Workspace *outer, qb
     out[l->carries] = go;
     allow_binding(&e, l, body, place(base, &o->scratch) + l->work[1]);
     write_to(o, base, 0, out);
-    bool ok = true;
-    for (int64_t i = 0; ok && *go && (!l->length || i < l->length); i++) {
+    bool ok = true, code = o->code.run && *go;
+    if (code) ok = run_code(o, isa, &e, outer, l->length, err);
+    for (int64_t i = 0; !code && ok && *go && (!l->length || i < l->length); i++) {
         if (!iterate(&e, body, i, isa, err))
             ok = false;
         else if (!pulse(outer->pulse))
@@ -193,10 +237,7 @@ static bool run_while(const ControlCode *o, const Isa *isa, Workspace *outer, qb
         exchange(l->carries, in, out);
         if (i == 0) write_to(o, base, 1, out);
     }
-    for (int k = 0; k < l->carries; k++) {
-        char *to = place(base, &o->out[k]);
-        if (in[k] != to) memcpy(to, in[k], (size_t)l->out[k].bytes);
-    }
+    finish(o, base, in);
     leave(&e, body);
     return ok;
 }

@@ -339,6 +339,8 @@ static void drop(qb_plan *p)
     Exec *x = p->exec;
     if (!x) return;
     workspace_free(atomic_load(&x->spare));
+    for (int i = 0; x->exes && i < x->n; i++)
+        if (x->exes[i].kind == STEP_LOOP) emit_free(&x->exes[i].control.code);
     mem_free(x->tiles);
     arena_free(&x->arena);
     mem_free(x);

@@ -134,6 +134,7 @@ void vm_begin(const Code *c, char *const *base);                                
 void vm_run(const Code *c, const Isa *isa, char *const *base, int64_t u0, int64_t u1);
 void vm_finish(const Code *c, const Isa *isa, char *const *base);                /* once, after all units */
 void vm_small(const Code *c, const Isa *isa, char *const *base);                 /* the three in one, for a small region */
+void vm_small_fold(const Code *c, const Fold *f, const Isa *isa, char *const *base); /* one reduction of a small region */
 void vm_put(const Fold *f, char *const *base, double *x, int64_t first, int64_t n); /* results first .. first + n; x is overwritten */
 
 /* ---- product.c: matmul steps on gemm.c ---- */
@@ -191,8 +192,23 @@ int bound_count(const Exec *x);                                      /* calls; 0
 void bound_make(const Exec *x, const Isa *isa, char *const *base, Bound *out);
 bool bound_run(const Bound *b, int n, const Exec *x, const Isa *isa, Workspace *w, qb_error *err);
 
+/* ---- emit.c: the body of a loop as machine code ---- */
+typedef struct { /* what the code reads and writes */
+    char **base;                 /* of the body; carries change places in it */
+    KernelFn *const *kernels;
+    const Isa *isa;
+    Workspace *w;
+    qb_error *err;
+    int64_t left;                /* iterations that may be run; the code counts down */
+} EmitRun;
+typedef enum { EMIT_STOPPED, EMIT_MORE, EMIT_FAILED } EmitEnd; /* the test was false; left is 0; a step has failed */
+typedef int EmitFn(EmitRun *r);
+typedef struct { EmitFn *run; void *memory; int64_t bytes; } EmitCode; /* run: NULL where there is none */
+EmitCode emit_loop(const Loop *l, const qb_plan *body);
+void emit_free(EmitCode *c);
+
 /* ---- control.c: cond, scan and while ---- */
-typedef struct { const Loop *l; Ref *in, *out; Ref scratch; } ControlCode;
+typedef struct { const Loop *l; Ref *in, *out; Ref scratch; EmitCode code; } ControlCode;
 bool control_compile(ControlCode *o, const qb_plan *p, const Loop *l, Arena *keep, qb_error *err);
 bool control_run(const ControlCode *o, const Isa *isa, Workspace *w, qb_error *err); /* false: interrupted, or no memory */
 

@@ -191,22 +191,25 @@ void vm_begin(const Code *c, char *const *base)
                     r->elem);
 }
 
+void vm_small_fold(const Code *c, const Fold *f, const Isa *isa, char *const *base)
+{
+    const Reducer *r = reducer_of(isa, f);
+    const char *x = address(base, &f->x, 0);
+    double out[TILE];
+    if (f->direct) {
+        r->rows((double *)address(base, &f->at, 0), x, c->rows, c->w);
+    } else {
+        r->rows(out, x, c->rows, c->w);
+        vm_put(f, base, out, 0, c->rows);
+    }
+}
+
 /* Loops over a few numbers spend their time here: no divisions, no way through buffers. */
 void vm_small(const Code *c, const Isa *isa, char *const *base)
 {
     if (c->n_repeats) vm_begin(c, base);
     run_tile(c, isa->kernels, base, 0, c->size);
-    for (const Fold *f = c->folds, *end = f + c->n_folds; f < end; f++) {
-        const Reducer *r = reducer_of(isa, f);
-        const char *x = address(base, &f->x, 0);
-        double out[TILE];
-        if (f->direct) {
-            r->rows((double *)address(base, &f->at, 0), x, c->rows, c->w);
-        } else {
-            r->rows(out, x, c->rows, c->w);
-            vm_put(f, base, out, 0, c->rows);
-        }
-    }
+    for (int i = 0; i < c->n_folds; i++) vm_small_fold(c, &c->folds[i], isa, base);
 }
 
 void vm_run(const Code *c, const Isa *isa, char *const *base, int64_t u0, int64_t u1)
