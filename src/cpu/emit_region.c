@@ -208,12 +208,29 @@ static bool repeats_are_called(const Code *c)
     return false;
 }
 
+/* Kernels of many elements read them in longer pieces than the code here writes, which memory does
+   not like: such a region is all calls. */
+static bool all_called(const Code *c)
+{
+    for (int i = 0; i < c->n_ins && c->size > SUM_LANES; i++)
+        if (emit_ins_called(&c->ins[i])) return true;
+    return false;
+}
+
+static bool only_kernels(const Code *c)
+{
+    for (int i = 0; i < c->n_ins; i++)
+        if (c->ins[i].kernel >= INS_LOAD) return false;
+    return !c->n_repeats;
+}
+
 static void inline_region(Emitter *e, const Code *c)
 {
-    e->inlined = true;
+    bool all = all_called(c);
+    e->inlined |= !all;
     for (int i = 0; i < c->n_ins; i++) {
         int end = i;
-        while (end < c->n_ins && !emit_ins_called(&c->ins[end])) end++;
+        while (end < c->n_ins && !all && !emit_ins_called(&c->ins[end])) end++;
         if (end > i) run_of(e, i, end);
         e->first = e->end = e->next = i = end;
         if (end < c->n_ins) call_kernel(e, &c->ins[end]);
@@ -231,7 +248,8 @@ void emit_region(Emitter *e, const Exe *exe)
 {
     const Code *c = exe->kind == STEP_REGION ? &exe->code : NULL;
     e->unit = c ? unit_of(c) : 0;
-    if (!c || e->w.n > ENOUGH_BYTES || !can_inline(c, e->unit) || repeats_are_called(c)) {
+    bool small = c && e->w.n <= ENOUGH_BYTES && can_inline(c, e->unit) && !repeats_are_called(c);
+    if (!small || (all_called(c) && !only_kernels(c))) {
         call_step(e, exe);
         return;
     }

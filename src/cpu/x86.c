@@ -27,6 +27,7 @@ static const Row rows[] = {
     [X_FROM_GPR] = {MAP_0F, P66, 1, 0x6e},  [X_SPLAT_PD] = {MAP_38, P66, 0, 0x19},
     [X_PAIR_PD] = {MAP_0F, PF2, 0, 0x12},   [X_SPLAT_PS] = {MAP_38, P66, 0, 0x18},
     [X_DEPOSIT] = {MAP_38, PF2, 1, 0xf5},   [X_COPY] = {MAP_0F, P00, 0, 0x28},
+    [X_MIDDLE] = {MAP_3A, P66, 0, 0x06},    [X_SHUFFLE] = {MAP_0F, P66, 0, 0xc6},
 };
 
 void x86_byte(X86 *w, int value)

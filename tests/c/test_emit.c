@@ -310,6 +310,41 @@ static void test_carries_may_change_places_in_registers(void)
     }
 }
 
+/* c + 0.1 (c shifted by so many places - c), round a ring of n. */
+static Graph *stencil(int dtype, int64_t n, int64_t by)
+{
+    Graph *body = start(), *g = start();
+    Type t = shape(dtype, n);
+    Val c = input_of(body, NULL, t), z;
+    Val parts[] = {gslice(c, 0, by, n - by, 1), gslice(c, 0, 0, by, 1)};
+    Val moved = gconcat(body, parts, 2, 0);
+    graph_output(body, gadd(c, gmul(glike(c, 0.1), gsub(moved, c))));
+    finish(body);
+    c = input_of(g, NULL, t);
+    region_scan(g, body, (ScanForm){5, false, 1, 0}, &c, 1, &z);
+    graph_output(g, z);
+    graph_release(body);
+    return finish(g);
+}
+
+static void test_a_stencil_reads_across_registers(void)
+{
+    uint64_t seed = 3;
+    for (int64_t i = 0; i < 2 * 36 * 4; i++) {
+        int dtype = i % 2 ? QB_F64 : QB_F32;
+        int64_t by = 1 + i / 2 % 4, n = 5 + i / 8;
+        Graph *g = stencil(dtype, n, by);
+        qb_plan *p[2] = {compiled(g, false, false), compiled(g, true, false)};
+        Array in = array_random(shape(dtype, n), -2, 2, &seed);
+        CHECK_EQ_INT(differences(p, &in), 0);
+        CHECK_EQ_INT(with_code(p[0]), 0);
+        plan_release(p[0]);
+        plan_release(p[1]);
+        arrays_drop(&in, 1);
+        graph_release(g);
+    }
+}
+
 /* A system that makes no memory executable. It stays so to the end of the process. */
 static bool forbid_code(void)
 {
@@ -340,6 +375,7 @@ int main(void)
 {
     RUN(test_machine_code_has_the_bytes_of_the_vm);
     RUN(test_carries_may_change_places_in_registers);
+    RUN(test_a_stencil_reads_across_registers);
     RUN(test_loops_run_in_the_vm_where_memory_cannot_be_made_executable); /* the last one */
     return test_report();
 }
