@@ -32,7 +32,8 @@
 #endif
 
 enum { MAX_THREADS = 256, SPIN_NS = 50000, YIELD_NS = 20000, SLACK_NS = 20000 };
-enum { BACK_OFF_NS = 1000000, BACK_OFF_MAX_NS = 128000000 };
+/* Two time slices of the system, and what a program may lose unnoticed. */
+enum { BACK_OFF_NS = 8000000, BACK_OFF_MAX_NS = 128000000 };
 enum {
     STACK_BYTES = 2 << 20
 }; /* kernels keep up to 256 KB there, and some C libraries give a thread 128 KB */
@@ -273,13 +274,16 @@ bool pool_resize(int threads, qb_error *err)
 
 /* Alone, the job would have taken about as long as this thread's tiles did, times their share. When
    it took longer than that and some slack, helpers were in the way: for a while, and twice as long
-   each time, jobs are not shared. */
+   each time, jobs are not shared. Shared time without such an end pays half of itself back: beside
+   a core that is always busy a helper has some good milliseconds in every time slice, and when these
+   paid all, every 20th step stalled. */
 static void judge(int64_t start, int64_t worked, int64_t end, int64_t mine, int64_t tiles)
 {
     if (mine == 0) return;
     double alone = (double)(worked - start) * ((double)tiles / (double)mine);
     if ((double)(end - start) <= 1.25 * alone + SLACK_NS) {
-        pool.back_off -= pool.back_off / 8;
+        pool.back_off -= (end - start) / 2;
+        if (pool.back_off < 0) pool.back_off = 0;
         return;
     }
     pool.back_off = pool.back_off < BACK_OFF_NS ? BACK_OFF_NS : 2 * pool.back_off;
