@@ -431,8 +431,8 @@ static PyMethodDef functions[] = {
      "linspace(start, stop, num, dtype=None)\n--\n\nnum >= 1 equally spaced values from start "
      "to stop, both included.\n\nstart, stop: numbers. A vector of num elements, float64 "
      "unless another dtype is given; the last is exactly stop.\n"
-     "Raises ValueError for num below 1, TypeError for what is no number.\n" EXAMPLE("linspace(0, 1, 5)",
-                         "Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float64)")},
+     "Raises ValueError for num below 1, TypeError for what is no number.\n" EXAMPLE(
+         "linspace(0, 1, 5)", "Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float64)")},
     {"random_bits", random_bits, METH_VARARGS,
      "random_bits(key, i)\n--\n\nOutput i of the stream with state key."},
     {"random_uniform", random_uniform, METH_VARARGS,

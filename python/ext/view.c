@@ -260,7 +260,8 @@ static PyObject *to_float(PyObject *o)
 #define FAST(f) (PyCFunction)(void (*)(void)) f, METH_FASTCALL | METH_KEYWORDS
 static PyMethodDef methods[] = {
     {"slice", FAST(slice),
-     "slice($self, axis, start, length, step=1)\n--\n\nA view of elements start + i * step along one "
+     "slice($self, axis, start, length, step=1)\n--\n\nA view of elements start + i * step along "
+     "one "
      "axis."},
     {"to_tensor", to_tensor, METH_NOARGS,
      "to_tensor()\n--\n\nThe elements as a Tensor, row-major in memory of its own."},

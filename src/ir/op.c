@@ -42,8 +42,9 @@ bool op_elementwise(int op)
 
 int op_bodies(int op)
 {
-    static const uint8_t bodies[OP_COUNT] = {[OP_cond] = 2,       [OP_scan] = 1,       [OP_while] = 2,
-                                             [OP_checkpoint] = 1, [OP_custom_jvp] = 2, [OP_custom_vjp] = 3};
+    static const uint8_t bodies[OP_COUNT] = {
+        [OP_cond] = 2,       [OP_scan] = 1,       [OP_while] = 2,
+        [OP_checkpoint] = 1, [OP_custom_jvp] = 2, [OP_custom_vjp] = 3};
     return op >= 0 && op < OP_COUNT ? bodies[op] : 0;
 }
 

@@ -10,7 +10,8 @@ static void test_every_structural_op_has_its_rules(void)
         CHECK((r != NULL) == (op_table[op].cls == CLASS_STRUCT && !leaf));
         if (!r) continue;
         if (op_bodies(op)) { /* cond, scan, while, checkpoint, custom_jvp, custom_vjp */
-            CHECK(r->infer && r->jvp_both && r->backward && r->vmap_some && !r->jvp && !r->vjp && !r->vmap);
+            CHECK(r->infer && r->jvp_both && r->backward && r->vmap_some && !r->jvp && !r->vjp &&
+                  !r->vmap);
             continue;
         }
         CHECK(r->infer && r->jvp);
