@@ -293,7 +293,9 @@ static bool run_on(const qb_plan *p, Workspace *w, const void *const *in, void *
     w->pulse = &pulse;
     if (p->n_inputs) memcpy(arrays, in, (size_t)p->n_inputs * sizeof *arrays);
     if (p->n_outputs) memcpy(arrays + p->n_inputs, out, (size_t)p->n_outputs * sizeof *arrays);
-    return cpu_steps(p, w, isa_now(), err);
+    bool ok = cpu_steps(p, w, isa_now(), err);
+    w->pulse = NULL;
+    return ok;
 }
 
 static bool time_run(qb_plan *p, const void *const *in, void *const *out, atomic_llong *ns,

@@ -53,7 +53,7 @@ typedef struct {
     int n, n_outs;
 } Trim;
 
-static bool open(Trim *t, Arena *a, Graph *to, const Node *n)
+static bool notes_open(Trim *t, Arena *a, Graph *to, const Node *n)
 {
     t->slot = arena_zeroed(a, n->n + (size_t)1, sizeof *t->slot);
     t->x = arena_zeroed(a, n->n + (size_t)1, sizeof *t->x);
@@ -81,7 +81,7 @@ bool trim_copy(Graph *to, const Node *n, const Val *x, const bool *live, const b
     int first = n->op == OP_cond; /* operands of the bodies start here */
     ScanForm form = region_form_of(n);
     int carries = first ? 0 : form.carries, xs = n->op == OP_scan ? form.xs : 0;
-    bool ok = open(&t, &arena, to, n);
+    bool ok = notes_open(&t, &arena, to, n);
     form.carries = form.xs = 0;
     for (int k = first; k < (int)n->n && ok; k++) {
         t.slot[k - first] = needs[k] ? t.n : -1;
