@@ -1,7 +1,10 @@
 /* blocks.c: a sweep (plan.h), block by block. A thread takes a block of points and runs all steps
    on it, with the rows in memory of its own; the next block reuses that.
 
-   A right operand that is the same for all points is packed once, before the first block.
+   A right operand that is the same for all points is packed once, before the first block. The steps
+   that run beside the sweep are a task of the pool before all blocks: a small network at the
+   boundary points, whose steps are too short to share, took a tenth of a step of 64x4 on two
+   threads, while one of them waited.
 
    Sums over points are added in the order of the blocks, whoever ran them: a block leaves its
    parts in slot b mod S, and whoever finds the next one ready adds it. A product goes straight to
@@ -202,16 +205,15 @@ static void run_product(Run *r, int i, const ProductCode *m, char *const *base, 
     if (direct) atomic_store(&turns_of(r)[i], block + 1);
 }
 
-static void run_region(Run *r, int i, const Code *c, char *const *base, int64_t block)
+static void run_region(const Code *c, const Isa *isa, char *const *base)
 {
-    direct_of(r, block)[i] = false;
     if (c->small) {
-        vm_small(c, r->isa, base);
+        vm_small(c, isa, base);
         return;
     }
     vm_begin(c, base);
-    vm_run(c, r->isa, base, 0, c->units);
-    vm_finish(c, r->isa, base);
+    vm_run(c, isa, base, 0, c->units);
+    vm_finish(c, isa, base);
 }
 
 static void run_steps(Run *r, const Exe *exes, char *const *base, int64_t block)
@@ -219,8 +221,9 @@ static void run_steps(Run *r, const Exe *exes, char *const *base, int64_t block)
     for (int i = 0; i < r->b->s->n; i++) {
         const Exe *e = &exes[i];
         int64_t start = r->w->ns ? cpu_clock() : 0;
+        direct_of(r, block)[i] = false;
         if (e->kind == STEP_REGION)
-            run_region(r, i, &e->code, base, block);
+            run_region(&e->code, r->isa, base);
         else
             run_product(r, i, &e->product, base, block);
         if (r->w->ns) cpu_spent(r->w, r->b->s->first + i, start);
@@ -238,12 +241,32 @@ static void set_cursors(const Run *r, char **base, int64_t block)
     }
 }
 
-static void block_task(void *arg, int64_t block, int thread)
+/* No block uses the memory for block results of regions and for packed operands: it is theirs. */
+static void run_beside(const Run *r, char *const *base)
+{
+    const Sweep *s = r->b->s;
+    for (int i = s->first - s->beside; i < s->first; i++) {
+        const Exe *e = &r->x->exes[i];
+        int64_t start = r->w->ns ? cpu_clock() : 0;
+        if (e->kind == STEP_REGION)
+            run_region(&e->code, r->isa, base);
+        else
+            product_alone(&e->product, r->isa, base, r->w->pack);
+        if (r->w->ns) cpu_spent(r->w, i, start);
+    }
+}
+
+static void sweep_task(void *arg, int64_t task, int thread)
 {
     Run *r = arg;
     const BlocksCode *b = r->b;
     bool fresh;
     char **base = cpu_bases(r->x, r->w, thread, &fresh), *parts = base[BASE_PARTS];
+    int64_t block = b->s->beside ? task - 1 : task;
+    if (block < 0) {
+        run_beside(r, base);
+        return;
+    }
     while (atomic_load(&r->next) <= block - r->n_slots) {
         add_ready(r);
         sched_yield();
@@ -277,6 +300,6 @@ void blocks_run(const BlocksCode *b, const Exec *x, const qb_plan *p, const Isa 
             product_pack(&b->full[i].product, isa, w->base, w->packed + b->packed[i], 0);
     for (int i = 0; i < b->s->n; i++) atomic_init(&turns_of(&r)[i], 0);
     w->epoch++;
-    pool_run_on(block_task, &r, b->blocks, w->threads);
+    pool_run_on(sweep_task, &r, b->blocks + (b->s->beside > 0), w->threads);
     for (int i = 0; i < b->s->n_sums; i++) put_total(&r, i);
 }

@@ -274,9 +274,10 @@ bool cpu_steps(const qb_plan *p, Workspace *w, const Isa *isa, qb_error *err)
     const Exec *x = p->exec;
     for (int i = 0, sweep = 0; i < x->n; i++) {
         int64_t start = w->ns ? cpu_clock() : 0;
-        if (sweep < x->n_sweeps && p->sweeps[sweep].first == i) {
-            blocks_run(&x->sweeps[sweep], x, p, isa, w);
-            i += p->sweeps[sweep++].n - 1;
+        const Sweep *s = sweep < x->n_sweeps ? &p->sweeps[sweep] : NULL;
+        if (s && s->first - s->beside == i) {
+            blocks_run(&x->sweeps[sweep++], x, p, isa, w);
+            i += s->beside + s->n - 1;
             continue;
         }
         if (!cpu_step(x, &x->exes[i], w, isa, err)) return false;

@@ -231,8 +231,10 @@ static void step_text(Text *t, const Slot *slots, int number, const Step *s)
 /* Which steps run block by block, and through what they walk. */
 static void sweep_text(Text *t, const qb_plan *p, const Sweep *s)
 {
-    text_add(t, "sweep of %lld points, steps %d to %d, %lld bytes a thread, %lld bytes of sums\n",
-             (long long)s->points, s->first, s->first + s->n - 1, (long long)s->rows_bytes,
+    text_add(t, "sweep of %lld points, steps %d to %d, ", (long long)s->points, s->first,
+             s->first + s->n - 1);
+    if (s->beside) text_add(t, "beside it %d to %d, ", s->first - s->beside, s->first - 1);
+    text_add(t, "%lld bytes a thread, %lld bytes of sums\n", (long long)s->rows_bytes,
              (long long)s->part_bytes);
     for (int i = s->first_cursor; i < s->first_cursor + s->n_cursors; i++) {
         text_add(t, "     cursor%d = ", i);

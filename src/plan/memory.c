@@ -3,8 +3,10 @@
    result takes over the memory of an operand that dies there, under the rule that plan.h states
    (canonical accesses only). Blocks are multiples of 64 bytes, best fit.
 
-   The steps of a sweep count as one: what they share with others lives through all of it. The rows
-   of a block have a memory of their own, in which they live from step to step as usual. */
+   The steps of a sweep count as one: what they share with others lives through all of it. What they
+   write has its memory before the first step that runs beside the sweep, so it takes over none of
+   theirs. The rows of a block have a memory of their own, in which they live from step to step as
+   usual. */
 #include "plan/plan.h"
 
 enum { ALIGN = 64 };
@@ -119,20 +121,27 @@ bool memory_open(Draft *d)
 
 /* ---- the workspace ---- */
 
-/* A unit is a job, or the jobs of a sweep where only what it shares with others matters. */
-static int unit_end(const Memory *m, int job)
+/* The sweep that begins at this unit, with what runs beside it or without; NULL. */
+static const Sweep *sweep_at(const Memory *m, int unit, bool beside)
 {
     const qb_plan *p = m->d->p;
     for (int i = 0; m->kind == SLOT_WORK && i < p->n_sweeps; i++)
-        if (p->sweeps[i].first == job) return job + p->sweeps[i].n;
-    return job + 1;
+        if (p->sweeps[i].first - (beside ? p->sweeps[i].beside : 0) == unit) return &p->sweeps[i];
+    return NULL;
 }
 
-static void live_from_to(Memory *m, const List *slots, int unit)
+/* A unit is a job, or the jobs of a sweep where only what it shares with others matters. */
+static int unit_end(const Memory *m, int job)
+{
+    const Sweep *s = sweep_at(m, job, false);
+    return job + (s ? s->n : 1);
+}
+
+static void live_from_to(Memory *m, const List *slots, int from, int unit)
 {
     for (int i = 0; i < slots->n; i++) {
         int32_t s = slots->at[i];
-        if (m->first[s] < 0) m->first[s] = unit;
+        if (m->first[s] < 0) m->first[s] = from;
         m->last[s] = unit;
     }
 }
@@ -147,10 +156,12 @@ static bool find_lives(Memory *m, int begin, int end)
     if (!m->first || !m->last || !m->placed || !m->taken) return false;
     for (int s = 0; s < d->p->n_slots; s++) m->first[s] = -1;
     for (int unit = begin, next; unit < end; unit = next) {
+        const Sweep *s = sweep_at(m, unit, false);
+        int from = s ? unit - s->beside : unit;
         next = unit_end(m, unit);
         for (int j = unit; j < next; j++) {
-            live_from_to(m, &d->jobs[j]->reads, unit);
-            live_from_to(m, &d->jobs[j]->writes, unit);
+            live_from_to(m, &d->jobs[j]->reads, from, unit);
+            live_from_to(m, &d->jobs[j]->writes, from, unit);
         }
     }
     return true;
@@ -295,6 +306,9 @@ static bool place(Draft *d, uint8_t kind, int begin, int end, int64_t *bytes)
     Memory m = {.d = d, .kind = kind};
     if (!find_lives(&m, begin, end)) return false;
     for (int unit = begin, next; unit < end; unit = next) {
+        const Sweep *s = sweep_at(&m, unit, true);
+        for (int j = 0; s && j < s->n; j++)
+            if (!place_writes(&m, s->first + j, unit, false)) return false;
         next = unit_end(&m, unit);
         for (int j = unit; j < next; j++)
             if (!place_writes(&m, j, unit, next == unit + 1)) return false;

@@ -12,6 +12,7 @@
      finish          finish.c  stores of what others read; unused work goes; dims collapse
      order           order.c   jobs in the order in which they run
      tile            tile.c    jobs that run block of points by block of points; then sweep.c
+     beside          beside.c  jobs that run at the same time as a sweep
      memory          memory.c  offsets in the workspace
 
    What the passes hand on is the Draft of plan.h. It lives in one scratch arena; the plan keeps
@@ -170,7 +171,7 @@ static bool compile(Draft *d, const Graph *source)
     if (!fuse_run(d) || !merge_run(d) || !call_run(d) || !loop_run(d) || !finish_run(d))
         return false;
     dump_draft("fuse", d);
-    if (!order_run(d) || !tile_run(d) || !memory_run(d)) return false;
+    if (!order_run(d) || !tile_run(d) || !beside_run(d) || !memory_run(d)) return false;
     if (!keep_types(d, source) || !keep_steps(d) || !keep_slots(d)) return false;
     dump_plan("memory", d->p);
     return true;

@@ -134,7 +134,9 @@ typedef struct {
    before its end; they walk through it: a SLOT_CURSOR starts at the block's first point.
    A sum over points (a reduction of points, a product with k = points) is a SLOT_PART of each block, [per][width] numbers of
    float64, or of float32 where a native plan adds in it: the results of its blocks of 128 k, which are added to the total block after block. After the last one the total, divided by count
-   where that is not 0, goes to `at`, over dims, rounded to the dtype of its slot. */
+   where that is not 0, goes to `at`, over dims, rounded to the dtype of its slot.
+   The `beside` steps right before the sweep run while it runs, one after the other on one thread: it touches nothing that they write,
+   and they nothing that it writes (beside.c). */
 typedef struct {
     uint8_t op;          /* OP_sum, OP_max, OP_min */
     int32_t step;        /* of the sweep, from 0 on */
@@ -146,7 +148,7 @@ typedef struct {
 } SweepSum;
 typedef struct { int32_t slot; int64_t step; } Cursor; /* bytes from one point to the next */
 typedef struct {
-    int first, n;
+    int first, n, beside;
     int64_t points;
     int first_cursor, n_cursors;
     int n_sums;
@@ -327,6 +329,9 @@ int64_t tile_extent(const Step *s, Along along);                   /* the extent
 /* The jobs of one more sweep, number p->n_sweeps + 1, have their points along step.along; local: slots that only they use. */
 bool sweep_make(Draft *d, int64_t points, const bool *local);
 bool sweep_order(Draft *d);                                        /* p->sweeps as the jobs are ordered now */
+
+/* ---- beside.c: which jobs run beside a sweep ---- */
+bool beside_run(Draft *d);
 
 /* ---- profile.c: what a step does, in numbers; all but its time ---- */
 void profile_step(const qb_plan *p, int i, qb_step_profile *out);

@@ -285,6 +285,35 @@ static void test_few_points_are_not_worth_a_sweep(void)
     graph_release(g);
 }
 
+/* What the sweep neither reads nor feeds runs at the same time, where that is little work. */
+static void test_little_work_of_its_own_runs_beside_the_sweep(void)
+{
+    static const struct {
+        int64_t others;
+        int beside;
+    } cases[] = {{20, 1}, {200, 0}};
+    for (int i = 0; i < 2; i++) {
+        qb_error err = {0};
+        Graph *g = graph_new(&err);
+        REQUIRE(g != NULL);
+        Type ty = type_make(QB_F64, 2, (int64_t[]){4000, 64}),
+             tw = type_make(QB_F64, 2, (int64_t[]){64, 64}),
+             to = type_make(QB_F64, 2, (int64_t[]){cases[i].others, cases[i].others});
+        Val y = graph_input(g, "y", &ty), w = graph_input(g, "w", &tw),
+            o = graph_input(g, "o", &to);
+        Val c = gtanh(w), r = gtanh(gmatmul(gtanh(y), c));
+        graph_output(g, gsum(r, (int64_t[]){0, 1}, 2));
+        graph_output(g, gmatmul(o, o));
+        REQUIRE(graph_freeze(g, &err));
+        qb_plan *p = plan_of(g, TILE_AUTO, false);
+        REQUIRE(p && p->n_sweeps == 1);
+        CHECK_EQ_INT(p->sweeps[0].beside, cases[i].beside);
+        plan_release(p);
+        CHECK_EQ_INT(check_program(g, 1, false), 1);
+        graph_release(g);
+    }
+}
+
 int main(void)
 {
     RUN(test_random_programs_over_points_keep_their_bits);
@@ -292,5 +321,6 @@ int main(void)
     RUN(test_what_a_sweep_reads_stays_until_its_last_block);
     RUN(test_the_memory_of_a_sweep_does_not_grow_with_the_points);
     RUN(test_few_points_are_not_worth_a_sweep);
+    RUN(test_little_work_of_its_own_runs_beside_the_sweep);
     return test_report();
 }
