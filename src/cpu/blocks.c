@@ -111,6 +111,7 @@ typedef struct {
     const qb_plan *p;
     const Isa *isa;
     Workspace *w;
+    char *parts; /* block results of regions outside of blocks */
     int n_slots;
     atomic_llong
         next; /* the block to be added next; what its thread adds is visible with the one after */
@@ -172,8 +173,11 @@ static void add_block(const Run *r, int64_t block)
             else
                 add_part(r, i, total, part);
         }
-        atomic_store(&turns_of(r)[s->step], block + 1);
     }
+    /* Only now: a merged product has several sums, and the next block adds to all of them at once. */
+    for (int i = 0; i < sweep->n_sums; i++)
+        if (!direct[sweep->sums[i].step])
+            atomic_store(&turns_of(r)[sweep->sums[i].step], block + 1);
 }
 
 /* Adds what is ready. After the lock is given back the next block is looked at again: its thread
@@ -261,9 +265,10 @@ static void sweep_task(void *arg, int64_t task, int thread)
     Run *r = arg;
     const BlocksCode *b = r->b;
     bool fresh;
-    char **base = cpu_bases(r->x, r->w, thread, &fresh), *parts = base[BASE_PARTS];
+    char **base = cpu_bases(r->x, r->w, thread, &fresh);
     int64_t block = b->s->beside ? task - 1 : task;
     if (block < 0) {
+        base[BASE_PARTS] = r->parts; /* a helper's copy may be what thread 0 had for a block */
         run_beside(r, base);
         return;
     }
@@ -275,7 +280,7 @@ static void sweep_task(void *arg, int64_t task, int thread)
     base[BASE_SUMS] = slot_of(r, block);
     set_cursors(r, base, block);
     run_steps(r, block == b->blocks - 1 ? b->last : b->full, base, block);
-    base[BASE_PARTS] = parts;
+    base[BASE_PARTS] = r->parts;
     atomic_store(&r->ready[block % r->n_slots], block + 1);
     add_ready(r);
 }
@@ -294,7 +299,8 @@ static void put_total(const Run *r, int i)
 void blocks_run(const BlocksCode *b, const Exec *x, const qb_plan *p, const Isa *isa, Workspace *w)
 {
     int slots = cpu_slots(w->threads);
-    Run r = {.b = b, .x = x, .p = p, .isa = isa, .w = w, .n_slots = slots};
+    Run r = {
+        .b = b, .x = x, .p = p, .isa = isa, .w = w, .parts = w->base[BASE_PARTS], .n_slots = slots};
     for (int i = 0; i < b->s->n; i++)
         if (b->packed[i] >= 0)
             product_pack(&b->full[i].product, isa, w->base, w->packed + b->packed[i], 0);
