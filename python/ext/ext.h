@@ -258,6 +258,8 @@ int tree_match_all(const TreeDef *t, Py_ssize_t *at, PyObject *const *v, Py_ssiz
                    Leaves *leaves);
 PyObject *tree_unflatten(const TreeDef *t,
                          PyObject *const *leaves); /* new references to the leaves are taken */
+PyObject *tree_unflatten_part(const TreeDef *t, Py_ssize_t node,
+                              PyObject *const *leaves); /* the subtree at that node */
 bool tree_same(const TreeDef *a, const TreeDef *b);
 /* One level: the children of o as a new tuple, or NULL without exception when o is a leaf. node
    gets kind, cls, aux (new refs). */

@@ -136,25 +136,25 @@ static bool compile(Loop *l)
 /* ---- stepping ---- */
 
 typedef struct {
+    int sides; /* 1 where no second step follows */
     const void **in[2];
     void **out[2];
 } Pointers; /* for even and odd steps */
 
-/* Input and output memory for both directions. aux: memory of the outputs behind the state. */
+/* Input and output memory for each direction, in one piece. aux: memory of the outputs behind the
+   state. */
 static bool point(Loop *l, PyObject *const *aux, Pointers *p)
 {
     const Entry *e = l->entry;
     const Py_ssize_t n_state = l->tree->n_leaves, n_out = e->out.leaves.n;
-    bool ok = true;
-    for (int k = 0; k < 2; k++) {
-        p->in[k] = PyMem_Calloc((size_t)e->n_arrays + 1, sizeof *p->in[k]);
-        p->out[k] = PyMem_Calloc((size_t)n_out + 1, sizeof *p->out[k]);
-        ok = ok && p->in[k] && p->out[k];
-    }
-    if (!ok) return PyErr_NoMemory(), false;
-    for (int k = 0; k < 2; k++) {
+    const size_t n_side = (size_t)e->n_arrays + (size_t)n_out + 1;
+    void **room = PyMem_Calloc((size_t)p->sides * n_side, sizeof *room);
+    if (!room) return PyErr_NoMemory(), false;
+    for (int k = 0; k < p->sides; k++, room += n_side) {
         const Set *from = k ? &l->next : &l->now, *to = k ? &l->now : &l->next;
         Py_ssize_t n = 0;
+        p->out[k] = room;
+        p->in[k] = (const void **)(room + n_out);
         for (Py_ssize_t i = 0; i < n_state; i++) {
             p->in[k][n++] = tensor_data(from->v[i]);
             p->out[k][e->out.index[i]] = tensor_data(to->v[i]);
@@ -186,16 +186,16 @@ typedef struct {
 static int64_t burst(qb_plan *plan, const Pointers *p, const Move *moves, Py_ssize_t n_moves,
                      int64_t steps, bool *ok, qb_error *err)
 {
-    const double start = seconds();
+    const double start = steps > 1 ? seconds() : 0;
     int64_t done = 0;
     *ok = true;
     while (done < steps && *ok) {
         *ok = qb_plan_run(plan, p->in[done & 1], p->out[done & 1], err);
         done += *ok;
         for (Py_ssize_t i = 0; i < n_moves; i++)
-            for (int side = 0; side < 2; side++)
+            for (int side = 0; side < p->sides; side++)
                 p->out[side][moves[i].k] = (char *)p->out[side][moves[i].k] + moves[i].bytes;
-        if (seconds() - start > 0.01) break;
+        if (done < steps && seconds() - start > 0.01) break;
     }
     return done;
 }
@@ -204,7 +204,7 @@ static int64_t burst(qb_plan *plan, const Pointers *p, const Move *moves, Py_ssi
 static int64_t stretch(Loop *l, int64_t most, PyObject *const *aux, const Move *moves,
                        Py_ssize_t n_moves, bool *ok)
 {
-    Pointers p = {0};
+    Pointers p = {.sides = most > 1 ? 2 : 1};
     qb_error err = {0};
     int64_t done = 0;
     *ok = prepare(l) && point(l, aux, &p);
@@ -214,7 +214,7 @@ static int64_t stretch(Loop *l, int64_t most, PyObject *const *aux, const Move *
         Py_END_ALLOW_THREADS;
         if (!*ok) error_raise(&err);
     }
-    for (int k = 0; k < 2; k++) PyMem_Free(p.in[k]), PyMem_Free(p.out[k]);
+    PyMem_Free(p.out[0]);
     if (done & 1) swap(l);
     l->made += done;
     return done;
@@ -233,20 +233,10 @@ static bool advance(Loop *l, int64_t steps, PyObject *const *aux)
     return ok;
 }
 
-/* What the step returned beside the state. */
+/* What the step returned beside the state: the part of its tree after the root and the state. */
 static PyObject *aux_tree(const Loop *l, PyObject *const *aux)
 {
-    const Entry *e = l->entry;
-    const Py_ssize_t n_state = l->tree->n_leaves;
-    Leaves leaves = {0};
-    bool ok = true;
-    for (Py_ssize_t i = 0; ok && i < e->out.leaves.n; i++)
-        ok = leaves_push(&leaves, Py_NewRef(i < n_state ? Py_None : aux[i - n_state]));
-    PyObject *whole = ok ? tree_unflatten(e->out.tree, leaves.v) : NULL;
-    PyObject *out = whole ? Py_NewRef(PyTuple_GET_ITEM(whole, 1)) : NULL;
-    Py_XDECREF(whole);
-    leaves_free(&leaves);
-    return out;
+    return tree_unflatten_part(l->entry->out.tree, 1 + Py_SIZE(l->tree), aux);
 }
 
 /* Memory for `rows` results of the leaves behind the state (0: one, without a leading axis), and

@@ -375,8 +375,12 @@ static PyObject *unflatten(const TreeDef *t, Py_ssize_t *at, PyObject *const **l
 
 PyObject *tree_unflatten(const TreeDef *t, PyObject *const *leaves)
 {
-    Py_ssize_t at = 0;
-    return unflatten(t, &at, &leaves);
+    return tree_unflatten_part(t, 0, leaves);
+}
+
+PyObject *tree_unflatten_part(const TreeDef *t, Py_ssize_t node, PyObject *const *leaves)
+{
+    return unflatten(t, &node, &leaves);
 }
 
 bool tree_same(const TreeDef *a, const TreeDef *b)

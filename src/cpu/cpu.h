@@ -147,6 +147,7 @@ typedef struct {
     int64_t batch, elem;
     Ref b;
     Piece *parts;
+    GemmJob *jobs;                    /* per part, but for where its matrices are */
     int64_t cols;                     /* of a piece; n where only rows are cut */
     int64_t across;                   /* pieces next to each other */
     bool large;                       /* gemm_plan_large */
@@ -280,6 +281,7 @@ struct GemmJob {
     void *c; int64_t c_row;
     uint8_t dtype;
     bool wide;      /* c is float64 whatever the dtype: totals that are not rounded */
+    bool swapped;   /* gemm_plan_swapped */
     bool native;    /* dtype is F32; chains and totals are float32 */
     bool add;       /* c holds the totals of earlier blocks of k, which are not rounded: the blocks here are added to them */
     void *packed;   /* float64; float32 of a native job */

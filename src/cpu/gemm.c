@@ -381,7 +381,7 @@ void ENTRY(gemm_rows)(const GemmJob *g, int64_t m0, int64_t m1)
                  g->c_row, 1,
                  f32,      narrow,
                  g->add,   g->packed};
-    if (!p.packed && !g->room && gemm_plan_swapped(g))
+    if (g->swapped && !p.packed && !g->room)
         p = (Product){p.n,     p.m, p.k, p.b,     p.b_col, p.b_row,  p.a,   p.a_col,
                       p.a_row, p.c, 1,   p.c_row, p.f32,   p.narrow, p.add, NULL};
     bool a = p.f32 || far_apart(&p), b = !p.packed && (p.f32 || p.b_col != 1);

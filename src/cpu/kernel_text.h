@@ -18,10 +18,28 @@ INLINE void NAME(map)(T *o, const T *a, const T *b, int64_t n, NAME(Value) *valu
     for (int64_t k = 0; k < n; k++) o[k] = value(a[k], b[k]);
 }
 
+/* Truth is one byte, elements are longer. The compiler takes VECTOR elements at a time and the rest one by one, where 16
+   float64 take 9 ns; so what is left goes group by group: 2.5 ns. */
+enum { NAME(FEW) = VECTOR / sizeof(T) };
+typedef __typeof__(__builtin_choose_expr(sizeof(T) == 8, (int64_t)0, __builtin_choose_expr(sizeof(T) == 4, 0, (int8_t)0))) NAME(Word);
+typedef NAME(Word) NAME(Words) __attribute__((vector_size(VECTOR)));
+typedef int8_t NAME(Truths) __attribute__((vector_size(VECTOR / sizeof(T))));
+
 INLINE void NAME(map_bool)(Bool *o, const T *a, const T *b, int64_t n, NAME(Rare) *value)
 {
+    int64_t k = VECTOR < 64 ? n : n & -VECTOR; /* of shorter vectors the compiler makes short loops itself */
 #pragma omp simd
-    for (int64_t k = 0; k < n; k++) o[k] = (Bool)value(a[k], b[k]);
+    for (int64_t j = 0; j < k; j++) o[j] = (Bool)value(a[j], b[j]);
+    for (; k + NAME(FEW) <= n; k += NAME(FEW)) {
+        NAME(Word) x[NAME(FEW)];
+        NAME(Words) words;
+#pragma omp simd
+        for (int j = 0; j < NAME(FEW); j++) x[j] = (NAME(Word))value(a[k + j], b[k + j]);
+        memcpy(&words, x, sizeof words);
+        NAME(Truths) truths = __builtin_convertvector(words, NAME(Truths));
+        memcpy(o + k, &truths, sizeof truths);
+    }
+    for (; k < n; k++) o[k] = (Bool)value(a[k], b[k]);
 }
 
 /* Any n, for long values: whole groups by `whole`, the rest in a padded group. A scalar remainder of 7 tanh takes longer
@@ -99,12 +117,24 @@ static void NAME(where)(void *o, const void *mask, const void *a, const void *b,
     T *out = o;
     const Bool *m = mask;
     const T *x = a, *y = b;
+    int64_t k = n & -VECTOR;
     (void)i;
 #pragma omp simd
-    for (int64_t k = 0; k < n; k++) {
-        T s = x[k], t = y[k];
-        out[k] = m[k] ? s : t;
+    for (int64_t j = 0; j < k; j++) {
+        T s = x[j], t = y[j];
+        out[j] = m[j] ? s : t;
     }
+    for (; k + NAME(FEW) <= n; k += NAME(FEW)) {
+        NAME(Truths) truths;
+        NAME(Words) s, t;
+        memcpy(&truths, m + k, sizeof truths);
+        memcpy(&s, x + k, sizeof s);
+        memcpy(&t, y + k, sizeof t);
+        NAME(Words) first = __builtin_convertvector(truths != 0, NAME(Words));
+        s = (s & first) | (t & ~first);
+        memcpy(out + k, &s, sizeof s);
+    }
+    for (; k < n; k++) out[k] = m[k] ? x[k] : y[k];
 }
 
 static void NAME(copy)(void *o, const void *a, const void *b, const void *c, int64_t i, int64_t n)

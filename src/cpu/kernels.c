@@ -10,6 +10,11 @@
 #include "vmathf.h"
 
 typedef unsigned char Bool;
+#if defined(__AVX512F__)
+enum { VECTOR = 64 }; /* bytes */
+#else
+enum { VECTOR = 32 };
+#endif
 #define INLINE static inline __attribute__((always_inline))
 #define PASTE_(a, b) a##_##b
 #define PASTE(a, b) PASTE_(a, b)

@@ -58,7 +58,8 @@ bool product_compile(ProductCode *o, const qb_plan *p, const MatMul *m, bool swe
     int64_t elem = type_elem(m->dtype), rows = 0;
     *o = (ProductCode){.m = m, .batch = 1, .elem = elem, .b = ref_matrix(p, &m->b, elem)};
     o->parts = arena_alloc(keep, (size_t)m->n_parts * sizeof *o->parts);
-    if (!o->parts) return error_memory(err, "a compiled product", -1), false;
+    o->jobs = arena_alloc(keep, (size_t)m->n_parts * sizeof *o->jobs);
+    if (!o->parts || !o->jobs) return error_memory(err, "a compiled product", -1), false;
     o->native = p->native && m->dtype == QB_F32;
     o->wide = p->slots[m->parts[0].c.slot].dtype != m->dtype;
     for (int d = 0; d < m->rank; d++) o->batch *= m->dims[d];
@@ -83,6 +84,8 @@ bool product_compile(ProductCode *o, const qb_plan *p, const MatMul *m, bool swe
         job_sizes(&g, m, part, o->native);
         int64_t grain = gemm_plan_grain(&g), step = (per_task(row_ns) + grain - 1) / grain * grain;
         g.wide = o->wide;
+        g.swapped = gemm_plan_swapped(&g);
+        o->jobs[i] = g;
         if (o->large) step = gemm_plan_rows(&g), thread = larger(thread, gemm_plan_room(&g));
         o->parts[i] = (Piece){ref_matrix(p, &part->a, elem), ref_matrix(p, &part->c, elem), step,
                               (part->m + step - 1) / step * o->across};
@@ -118,11 +121,10 @@ static void open_job(GemmJob *g, const ProductCode *o, char *const *base, char *
 {
     const MatMul *m = o->m;
     const Piece *s = &o->parts[part];
-    job_sizes(g, m, &m->parts[part], o->native);
+    *g = o->jobs[part];
     g->a = at(o, base, &s->a, m->parts[part].a.batch, i);
     g->b = at(o, base, &o->b, m->b.batch, i);
     g->c = at(o, base, &s->c, m->parts[part].c.batch, i);
-    g->wide = o->wide;
     g->packed = o->packs ? pack : NULL;
 }
 

@@ -135,6 +135,7 @@ static void run_columns(const GemmJob *job, int64_t j0, int64_t j1, Way way)
     g.b = (const char *)g.b + j0 * g.b_col * qb_dtype_size(g.dtype);
     g.c = (char *)g.c + j0 * (g.wide ? 8 : qb_dtype_size(g.dtype));
     g.n = j1 - j0;
+    g.swapped = gemm_plan_swapped(&g);
     int64_t most = way == PIECES && gemm_plan_rows(&g) < g.m ? gemm_plan_rows(&g) : g.m;
     for (int64_t m0 = 0, m1; m0 < g.m; m0 = m1) {
         m1 = m0 + (below(2) ? most : 1 + below(most));
