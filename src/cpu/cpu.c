@@ -208,18 +208,14 @@ static void region_task(void *arg, int64_t task, int thread)
 static void run_region(const Exec *x, const Exe *e, const Isa *isa, Workspace *w)
 {
     const Code *c = &e->code;
-    if (c->small) {
-        vm_small(c, isa, w->base);
+    if (c->small || c->chunk >= c->units || w->threads == 1) {
+        vm_alone(c, isa, w->base);
         return;
     }
     vm_begin(c, w->base);
-    if (c->chunk >= c->units || w->threads == 1) {
-        vm_run(c, isa, w->base, 0, c->units);
-    } else {
-        w->epoch++;
-        pool_run_on(region_task, &(Shared){x, e, isa, w, -1}, (c->units + c->chunk - 1) / c->chunk,
-                    w->threads);
-    }
+    w->epoch++;
+    pool_run_on(region_task, &(Shared){x, e, isa, w, -1}, (c->units + c->chunk - 1) / c->chunk,
+                w->threads);
     vm_finish(c, isa, w->base);
 }
 

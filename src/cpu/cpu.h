@@ -113,7 +113,7 @@ typedef struct {
     int64_t w, height;      /* reductions: row length and number of rows, of the iteration space seen as a matrix */
     int64_t per_row;        /* SHAPE_LONG_ROWS: tiles of a row. SHAPE_PANELS: panels of a row */
     int64_t width, blocks;  /* outputs of a reduction, and blocks of each */
-    bool small;             /* one tile, and its reductions have one block: vm_small runs it */
+    bool small;             /* one tile, and its reductions have one block: vm_alone takes a shorter way */
     int64_t rows;           /* of a small one: results of a reduction */
     int64_t units, chunk;   /* work in pieces that touch no common result, and how many a thread takes at a time */
     int64_t thread_bytes, parts_bytes;
@@ -133,7 +133,7 @@ void shape_shorten(Code *c, const Region *r, int64_t rows);          /* c, compi
 void vm_begin(const Code *c, char *const *base);                                 /* once per thread */
 void vm_run(const Code *c, const Isa *isa, char *const *base, int64_t u0, int64_t u1);
 void vm_finish(const Code *c, const Isa *isa, char *const *base);                /* once, after all units */
-void vm_small(const Code *c, const Isa *isa, char *const *base);                 /* the three in one, for a small region */
+void vm_alone(const Code *c, const Isa *isa, char *const *base);                 /* the three, here */
 void vm_small_fold(const Code *c, const Fold *f, const Isa *isa, char *const *base); /* one reduction of a small region */
 void vm_put(const Fold *f, char *const *base, double *x, int64_t first, int64_t n); /* results first .. first + n; x is overwritten */
 

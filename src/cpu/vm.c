@@ -205,7 +205,7 @@ void vm_small_fold(const Code *c, const Fold *f, const Isa *isa, char *const *ba
 }
 
 /* Loops over a few numbers spend their time here: no divisions, no way through buffers. */
-void vm_small(const Code *c, const Isa *isa, char *const *base)
+static void run_small(const Code *c, const Isa *isa, char *const *base)
 {
     if (c->n_repeats) vm_begin(c, base);
     run_tile(c, isa->kernels, base, 0, c->size);
@@ -238,4 +238,15 @@ void vm_finish(const Code *c, const Isa *isa, char *const *base)
         }
         vm_put(f, base, total, 0, c->width);
     }
+}
+
+void vm_alone(const Code *c, const Isa *isa, char *const *base)
+{
+    if (c->small) {
+        run_small(c, isa, base);
+        return;
+    }
+    vm_begin(c, base);
+    vm_run(c, isa, base, 0, c->units);
+    vm_finish(c, isa, base);
 }
