@@ -1,7 +1,5 @@
 """Products of arrays: all are the matrix product (or an elementwise one) of views, so each element is one sum in the fixed order."""
 
-import string
-
 from . import _core
 from ._arguments import axes_of, axis_of, integer, plain, product
 from ._shape import diagonal
@@ -180,7 +178,7 @@ def einsum(equation, *arrays, operands=(), optimize=True):
     return _transpose(x, [term.index(c) for c in output])
 
 
-_LETTERS = string.ascii_uppercase + string.ascii_lowercase  # in the order in which what remains is sorted
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # in the order in which what remains is sorted
 
 
 def _spell(*parts):

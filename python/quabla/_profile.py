@@ -1,6 +1,6 @@
 """profile: what each step of a compiled function takes, beside the line of the user's code."""
 
-import pathlib
+import os
 import time
 
 from . import _core
@@ -45,7 +45,7 @@ class Profile:
         lines = [f"{'time us':>10s} {'%':>5s} {'Mflop':>9s} {'Gflop/s':>8s} {'MB':>8s} {'GB/s':>7s}  step"]
         for s in self.steps:
             share = 100 * s["seconds"] / max(all_of["seconds"], 1e-12)
-            where = f"  {pathlib.Path(s['file']).name}:{s['line']}" if s["file"] else ""
+            where = f"  {os.path.basename(s['file'])}:{s['line']}" if s["file"] else ""
             sweep = f" [{s['sweep']}]" if s["sweep"] else ""
             lines.append(f"{_numbers(s, share)}  {s['what']}{sweep}{where}")
         lines.append(f"{_numbers(all_of, 100.0)}  {len(self.steps)} steps in {self.seconds * 1e6:.1f} us")

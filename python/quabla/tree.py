@@ -4,8 +4,6 @@ Containers are dict (by sorted keys), list, tuple, None (which holds nothing), e
 Only these exact classes: an OrderedDict or another subclass is a leaf. A path is a tuple of keys, field names and positions.
 """
 
-import dataclasses as _dataclasses
-
 from . import _core
 
 TreeDef = _core.tree.TreeDef
@@ -80,7 +78,9 @@ def register_dataclass(cls=None, data_fields=None, meta_fields=()):
         return lambda c: register_dataclass(c, data_fields, meta)
     if not isinstance(cls, type):
         raise TypeError(f"register_dataclass takes a class, not {cls!r}")
-    fields = _dataclasses.fields(cls) if _dataclasses.is_dataclass(cls) else None
+    import dataclasses  # by now the caller has; the module takes half as long to import as all of this package
+
+    fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else None
     if data_fields is None and fields is None:
         raise TypeError(f"register_dataclass: {cls.__name__} is no dataclass; name its data_fields")
     data = (
@@ -95,7 +95,7 @@ def register_dataclass(cls=None, data_fields=None, meta_fields=()):
         missing = [
             f.name
             for f in fields
-            if f.init and f.name not in data + meta and f.default is f.default_factory is _dataclasses.MISSING
+            if f.init and f.name not in data + meta and f.default is f.default_factory is dataclasses.MISSING
         ]
         if unknown:
             raise ValueError(f"register_dataclass: {cls.__name__}.__init__ takes no field {sorted(unknown)[0]!r}")

@@ -82,6 +82,7 @@ static inline bool pulse(Pulse *p) { return --p->left || pulse_slow(p); } /* onc
 typedef void PoolFn(void *arg, int64_t tile, int thread);
 void pool_run(PoolFn *fn, void *arg, int64_t tiles);
 void pool_run_on(PoolFn *fn, void *arg, int64_t tiles, int threads); /* thread < threads, whatever pool_resize does meanwhile */
+void pool_wait(bool (*blocked)(void *), void *arg, int thread); /* in a tile, until another tile of the job lets it go on */
 int pool_threads(void);                 /* starts the pool at first use; QUABLA_NUM_THREADS or the CPUs of this process */
 bool pool_resize(int threads, qb_error *err); /* 0: the default */
 

@@ -31,9 +31,7 @@
 #include <immintrin.h>
 #endif
 
-enum { MAX_THREADS = 256, SPIN_NS = 50000, YIELD_NS = 20000, SLACK_NS = 20000 };
-/* Two time slices of the system, and what a program may lose unnoticed. */
-enum { BACK_OFF_NS = 8000000, BACK_OFF_MAX_NS = 128000000 };
+enum { MAX_THREADS = 256, SPIN_NS = 50000, YIELD_NS = 20000, SLACK_NS = 20000, BACK_OFF = 32 };
 enum {
     STACK_BYTES = 2 << 20
 }; /* kernels keep up to 256 KB there, and some C libraries give a thread 128 KB */
@@ -55,7 +53,9 @@ static struct {
     /* of the holder of busy */
     bool watched; /* pthread_atfork was called */
     int helpers;  /* running, with ids 1 .. helpers */
-    int64_t serial_until, back_off;
+    int64_t serial_until;
+    int64_t waited; /* by the caller, inside tiles of this job */
+    int64_t calm;   /* shared since the last stall */
     pthread_t handle[MAX_THREADS];
 } pool;
 
@@ -265,7 +265,7 @@ bool pool_resize(int threads, qb_error *err)
     while (atomic_exchange(&pool.busy, true)) sched_yield();
     stop_helpers();
     atomic_store(&pool.threads, threads ? threads : default_threads());
-    pool.serial_until = pool.back_off = 0;
+    pool.serial_until = pool.calm = 0;
     atomic_store(&pool.busy, false);
     return true;
 }
@@ -273,25 +273,34 @@ bool pool_resize(int threads, qb_error *err)
 /* ---- a job ---- */
 
 /* Alone, the job would have taken about as long as this thread's tiles did, times their share. When
-   it took longer than that and some slack, helpers were in the way: for a while, and twice as long
-   each time, jobs are not shared. Shared time without such an end pays half of itself back: beside
-   a core that is always busy a helper has some good milliseconds in every time slice, and when these
-   paid all, every 20th step stalled. */
-static void judge(int64_t start, int64_t worked, int64_t end, int64_t mine, int64_t tiles)
+   it took longer than that and some slack, helpers were in the way: one was taken off its core in a
+   tile. Jobs are not shared then for BACK_OFF times what was lost, less the time that was shared in
+   peace before: so a step in thirty stalls at most, also beside a core that is always busy, where a
+   helper has some good milliseconds in every time slice. What it costs to wake helpers is not
+   judged. */
+static void judge(int64_t took, int64_t busy, int64_t mine, int64_t tiles, int64_t end)
 {
     if (mine == 0) return;
-    double alone = (double)(worked - start) * ((double)tiles / (double)mine);
-    if ((double)(end - start) <= 1.25 * alone + SLACK_NS) {
-        pool.back_off -= (end - start) / 2;
-        if (pool.back_off < 0) pool.back_off = 0;
-        return;
-    }
-    pool.back_off = pool.back_off < BACK_OFF_NS ? BACK_OFF_NS : 2 * pool.back_off;
-    if (pool.back_off > BACK_OFF_MAX_NS) pool.back_off = BACK_OFF_MAX_NS;
-    pool.serial_until = end + pool.back_off;
+    double alone = (double)busy * ((double)tiles / (double)mine);
+    double lost = (double)took - 1.25 * alone - SLACK_NS;
+    pool.calm += took;
+    if (lost <= 0) return;
+    int64_t rest = (int64_t)(BACK_OFF * lost) - pool.calm;
+    if (rest > 0) pool.serial_until = end + rest;
+    pool.calm = 0;
 }
 
-static void share(PoolFn *fn, void *arg, int64_t tiles, int threads, int64_t start)
+/* What the caller waits inside its tiles is no work of theirs. */
+void pool_wait(bool (*blocked)(void *), void *arg, int thread)
+{
+    if (!blocked(arg)) return;
+    int64_t start = now();
+    do sched_yield();
+    while (blocked(arg));
+    if (thread == 0) pool.waited += now() - start;
+}
+
+static void share(PoolFn *fn, void *arg, int64_t tiles, int threads)
 {
     unsigned job = atomic_load(&pool.job) + 1;
     atomic_store(&pool.next, (uint_least64_t)job << 32 | UINT32_MAX); /* closes the old job */
@@ -304,13 +313,14 @@ static void share(PoolFn *fn, void *arg, int64_t tiles, int threads, int64_t sta
     atomic_store(&pool.next, (uint_least64_t)job << 32);
     atomic_store(&pool.job, job);
     wake(threads <= pool.helpers ? INT32_MAX : tiles < threads ? (int)tiles - 1 : threads - 1);
-    int64_t mine = work(job, 0), worked = now(), t = worked;
+    pool.waited = 0;
+    int64_t start = now(), mine = work(job, 0), worked = now(), end = worked;
     while (atomic_load_explicit(&pool.done, memory_order_acquire) != tiles) {
         for (int i = 0; i < 32; i++) relax();
-        t = now();
-        if (t - worked > YIELD_NS) sched_yield(); /* the helper may need this very core */
+        end = now();
+        if (end - worked > YIELD_NS) sched_yield(); /* the helper may need this very core */
     }
-    judge(start, worked, t, mine, tiles);
+    judge(end - start, worked - start - pool.waited, mine, tiles, end);
 }
 
 /* busy is held already by a job that calls this from one of its tiles, or by another thread: then
@@ -320,12 +330,11 @@ void pool_run_on(PoolFn *fn, void *arg, int64_t tiles, int threads)
     int all = pool_threads();
     if (threads > all) threads = all;
     if (threads > 1 && tiles > 1 && tiles < UINT32_MAX && !atomic_exchange(&pool.busy, true)) {
-        int64_t start = now();
-        bool shared = start >= pool.serial_until;
+        bool shared = now() >= pool.serial_until;
         if (shared) {
             all = atomic_load(&pool.threads);
             if (pool.helpers < all - 1) start_helpers(all);
-            share(fn, arg, tiles, threads, start);
+            share(fn, arg, tiles, threads);
         }
         atomic_store(&pool.busy, false);
         if (shared) return;

@@ -209,17 +209,6 @@ static void run_product(Run *r, int i, const ProductCode *m, char *const *base, 
     if (direct) atomic_store(&turns_of(r)[i], block + 1);
 }
 
-static void run_region(const Code *c, const Isa *isa, char *const *base)
-{
-    if (c->small) {
-        vm_small(c, isa, base);
-        return;
-    }
-    vm_begin(c, base);
-    vm_run(c, isa, base, 0, c->units);
-    vm_finish(c, isa, base);
-}
-
 static void run_steps(Run *r, const Exe *exes, char *const *base, int64_t block)
 {
     for (int i = 0; i < r->b->s->n; i++) {
@@ -227,7 +216,7 @@ static void run_steps(Run *r, const Exe *exes, char *const *base, int64_t block)
         int64_t start = r->w->ns ? cpu_clock() : 0;
         direct_of(r, block)[i] = false;
         if (e->kind == STEP_REGION)
-            run_region(&e->code, r->isa, base);
+            vm_alone(&e->code, r->isa, base);
         else
             run_product(r, i, &e->product, base, block);
         if (r->w->ns) cpu_spent(r->w, r->b->s->first + i, start);
@@ -253,11 +242,24 @@ static void run_beside(const Run *r, char *const *base)
         const Exe *e = &r->x->exes[i];
         int64_t start = r->w->ns ? cpu_clock() : 0;
         if (e->kind == STEP_REGION)
-            run_region(&e->code, r->isa, base);
+            vm_alone(&e->code, r->isa, base);
         else
             product_alone(&e->product, r->isa, base, r->w->pack);
         if (r->w->ns) cpu_spent(r->w, i, start);
     }
+}
+
+typedef struct {
+    Run *r;
+    int64_t block;
+} Wait;
+
+/* Its slot belongs to a block that has not been added yet. */
+static bool blocked(void *arg)
+{
+    const Wait *w = arg;
+    add_ready(w->r);
+    return atomic_load(&w->r->next) <= w->block - w->r->n_slots;
 }
 
 static void sweep_task(void *arg, int64_t task, int thread)
@@ -272,10 +274,8 @@ static void sweep_task(void *arg, int64_t task, int thread)
         run_beside(r, base);
         return;
     }
-    while (atomic_load(&r->next) <= block - r->n_slots) {
-        add_ready(r);
-        sched_yield();
-    }
+    Wait wait = {r, block};
+    pool_wait(blocked, &wait, thread);
     base[BASE_PARTS] = base[BASE_ROWS] + b->parts_at;
     base[BASE_SUMS] = slot_of(r, block);
     set_cursors(r, base, block);

@@ -37,6 +37,9 @@ static Ref ref_memory(const qb_plan *p, const Access *at, int64_t elem, bool fla
     return (Ref){base, flat ? (int32_t)elem : 0, offset};
 }
 
+/* An operand that a kernel does not have. */
+static const Ref none = {BASE_THREAD, 0, -1};
+
 /* Do two slots share memory? */
 static bool overlap(const qb_plan *p, int32_t s, int32_t t)
 {
@@ -194,12 +197,12 @@ static Ref thread_ref(const Compiler *k, int64_t index)
     return (Ref){BASE_THREAD, 0, index * k->stride};
 }
 
-/* In a small region a register has elements of one size only: the emitter goes through it chunk by
-   chunk, and chunks of another size would lie over those of the value before. */
+/* A register has elements of one size only: machine code (emit.h) goes through a region chunk by chunk,
+   and chunks of another size would lie over those of the value before. */
 static int32_t free_register(Compiler *k, uint8_t elem)
 {
     int32_t i = k->n_free - 1, reg;
-    while (i >= 0 && k->c->units == 1 && k->reg_elem[k->free_regs[i]] != elem) i--;
+    while (i >= 0 && k->reg_elem[k->free_regs[i]] != elem) i--;
     if (i < 0) {
         reg = k->n_regs++;
     } else {
@@ -232,7 +235,7 @@ static void release(Compiler *k, int32_t id, int32_t line)
 
 static void emit(Compiler *k, uint16_t kernel, int64_t i, Ref o, Ref a, Ref b, Ref c)
 {
-    k->c->ins[k->c->n_ins++] = (Ins){kernel, i, o, a, b, c};
+    k->c->ins[k->c->n_ins++] = (Ins){.kernel = kernel, .i = i, .o = o, .a = a, .b = b, .c = c};
 }
 
 static int64_t move_for(Compiler *k, const Access *at, int d0, int d1, int64_t elem)
@@ -276,7 +279,7 @@ static bool fetch(Compiler *k, int32_t i)
     case READ_MOVE:
         take_register(k, v);
         emit(k, INS_LOAD, move_for(k, &l->at, 0, k->r->rank, elem), v->ref,
-             ref_memory(k->p, &l->at, elem, false), (Ref){0}, (Ref){0});
+             ref_memory(k->p, &l->at, elem, false), none, none);
         k->cost += 0.3;
         break;
     }
@@ -304,7 +307,7 @@ static bool compile_line(Compiler *k, int32_t i)
 {
     Line *l = &k->lines[i];
     Value *z = &k->v[k->r->n_loads + i];
-    Ref ref[3] = {{0}};
+    Ref ref[3] = {none, none, none};
     bool one_size = type_elem(z->dtype) == type_elem(l->in);
     for (int j = 0; j < 3; j++) {
         if (l->x[j] < 0) continue;
@@ -333,11 +336,9 @@ static bool compile_stores(Compiler *k)
         if (v->store == s) continue;
         Ref o = ref_memory(k->p, &t->at, elem, flat);
         if (flat)
-            emit(k, (uint16_t)kernel_op(OP_stop_gradient, v->dtype), 0, o, v->ref, (Ref){0},
-                 (Ref){0});
+            emit(k, (uint16_t)kernel_op(OP_stop_gradient, v->dtype), 0, o, v->ref, none, none);
         else
-            emit(k, INS_STORE, move_for(k, &t->at, 0, k->r->rank, elem), o, v->ref, (Ref){0},
-                 (Ref){0});
+            emit(k, INS_STORE, move_for(k, &t->at, 0, k->r->rank, elem), o, v->ref, none, none);
         k->cost += flat ? 0.1 : 0.3;
     }
     return true;

@@ -71,8 +71,9 @@ static bool prepare(qb_plan *p, const qb_options *options, qb_error *err)
         shape_cut(&c, &p->steps[i].region);
         tiles.stride = larger(tiles.stride, round64(c.tile * 8));
     }
-    bool ok = compile_steps(p, x, &tiles, err) && compile_sweeps(p, x, err) &&
-              tiles_fill(&tiles, &x->tiles, err);
+    bool ok = compile_steps(p, x, &tiles, err);
+    if (ok) emit_tiles(x, &tiles, isa_now());
+    ok = ok && compile_sweeps(p, x, err) && tiles_fill(&tiles, &x->tiles, err);
     tiles_free(&tiles);
     x->n_bound = ok ? bound_count(x) : 0;
     return ok;
@@ -208,18 +209,14 @@ static void region_task(void *arg, int64_t task, int thread)
 static void run_region(const Exec *x, const Exe *e, const Isa *isa, Workspace *w)
 {
     const Code *c = &e->code;
-    if (c->small) {
-        vm_small(c, isa, w->base);
+    if (c->small || c->chunk >= c->units || w->threads == 1) {
+        vm_alone(c, isa, w->base);
         return;
     }
     vm_begin(c, w->base);
-    if (c->chunk >= c->units || w->threads == 1) {
-        vm_run(c, isa, w->base, 0, c->units);
-    } else {
-        w->epoch++;
-        pool_run_on(region_task, &(Shared){x, e, isa, w, -1}, (c->units + c->chunk - 1) / c->chunk,
-                    w->threads);
-    }
+    w->epoch++;
+    pool_run_on(region_task, &(Shared){x, e, isa, w, -1}, (c->units + c->chunk - 1) / c->chunk,
+                w->threads);
     vm_finish(c, isa, w->base);
 }
 
@@ -344,6 +341,7 @@ static void drop(qb_plan *p)
     workspace_free(atomic_load(&x->spare));
     for (int i = 0; x->exes && i < x->n; i++)
         if (x->exes[i].kind == STEP_LOOP) emit_free(&x->exes[i].control.code);
+    emit_free(&x->emitted);
     mem_free(x->tiles);
     arena_free(&x->arena);
     mem_free(x);

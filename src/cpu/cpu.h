@@ -88,10 +88,13 @@ enum { TILE = 256 }; /* elements of a register; more of them leave the L1 cache,
    block and the parts of its sums, then the arrays: inputs, outputs, constants of the plan, cursors of its sweeps */
 enum { BASE_THREAD, BASE_PARTS, BASE_WORK, BASE_TILES, BASE_ROWS, BASE_SUMS, BASE_ARRAYS };
 typedef struct { int32_t base, scale; int64_t offset; } Ref; /* element e is at base + offset + e * scale, in bytes */
+typedef void RunFn(char *const *base, int64_t e, int64_t n); /* elements e .. e + n */
 typedef struct {
     uint16_t kernel; /* a kernel number, INS_LOAD or INS_STORE */
+    int32_t run;     /* instructions that code does, this one and the next ones */
     int64_t i;       /* powi: exponent. load, store: its move */
     Ref o, a, b, c;
+    RunFn *code;    /* on the level `emitted`; NULL: none */
 } Ins;
 enum { INS_LOAD = KERNEL_COUNT, INS_STORE };
 typedef struct { Ref x; int64_t to, period, elem; } Repeat; /* a row or one element, expanded to a tile of the thread's memory */
@@ -113,10 +116,11 @@ typedef struct {
     int64_t w, height;      /* reductions: row length and number of rows, of the iteration space seen as a matrix */
     int64_t per_row;        /* SHAPE_LONG_ROWS: tiles of a row. SHAPE_PANELS: panels of a row */
     int64_t width, blocks;  /* outputs of a reduction, and blocks of each */
-    bool small;             /* one tile, and its reductions have one block: vm_small runs it */
+    bool small;             /* one tile, and its reductions have one block: vm_alone takes a shorter way */
     int64_t rows;           /* of a small one: results of a reduction */
     int64_t units, chunk;   /* work in pieces that touch no common result, and how many a thread takes at a time */
     int64_t thread_bytes, parts_bytes;
+    const Isa *emitted;     /* the level for which instructions have code */
     bool partial;           /* the block results are the result: they are added elsewhere (blocks.c) */
 } Code;
 bool code_compile(Code *c, const qb_plan *p, const Region *r, TileSet *tiles, Arena *keep, qb_error *err);
@@ -133,7 +137,7 @@ void shape_shorten(Code *c, const Region *r, int64_t rows);          /* c, compi
 void vm_begin(const Code *c, char *const *base);                                 /* once per thread */
 void vm_run(const Code *c, const Isa *isa, char *const *base, int64_t u0, int64_t u1);
 void vm_finish(const Code *c, const Isa *isa, char *const *base);                /* once, after all units */
-void vm_small(const Code *c, const Isa *isa, char *const *base);                 /* the three in one, for a small region */
+void vm_alone(const Code *c, const Isa *isa, char *const *base);                 /* the three, here */
 void vm_small_fold(const Code *c, const Fold *f, const Isa *isa, char *const *base); /* one reduction of a small region */
 void vm_put(const Fold *f, char *const *base, double *x, int64_t first, int64_t n); /* results first .. first + n; x is overwritten */
 
@@ -202,10 +206,11 @@ typedef struct { /* what the code reads and writes */
     qb_error *err;
     int64_t left;                /* iterations that may be run; the code counts down */
 } EmitRun;
-typedef enum { EMIT_STOPPED, EMIT_MORE, EMIT_FAILED } EmitEnd; /* the test was false; left is 0; a step has failed */
 typedef int EmitFn(EmitRun *r);
 typedef struct { EmitFn *run; void *memory; int64_t bytes; } EmitCode; /* run: NULL where there is none */
+typedef enum { EMIT_STOPPED, EMIT_MORE, EMIT_FAILED } EmitEnd; /* the test was false; left is 0; a step has failed */
 EmitCode emit_loop(const Loop *l, const qb_plan *body);
+void emit_tiles(Exec *x, TileSet *tiles, const Isa *isa); /* emit_tile.c: runs of instructions of x's regions; fills in x->emitted */
 void emit_free(EmitCode *c);
 
 /* ---- control.c: cond, scan and while ---- */
@@ -229,6 +234,7 @@ struct Exec {
     int64_t table_bytes, work_bytes, parts_bytes, pack_bytes, thread_bytes; /* multiples of 64 */
     int64_t block_bytes, slot_bytes, packed_bytes; /* of sweeps: of a thread; of a block's parts; of what is packed before */
     bool parallel; /* some step has work for several threads */
+    EmitCode emitted; /* code of regions */
     int n_bound;   /* calls of the bound program (bound.c); 0: none is made */
     _Atomic(Workspace *) spare;
 };

@@ -165,7 +165,7 @@ static void write_loop(Emitter *e)
     X86 *w = &e->w;
     int from[REGISTERS];
     int32_t end = write_end(e);
-    e->start = w->n;
+    w->start = w->n;
     write_start(e);
     forget_bases(e);
     for (int i = 0; i < e->n_heads; i++) {
@@ -199,9 +199,8 @@ static void write_loop(Emitter *e)
 
 /* ---- memory ---- */
 
-static EmitCode executable(const Emitter *e)
+EmitCode emit_memory(const X86 *w)
 {
-    const X86 *w = &e->w;
     int64_t before = 32 * (int64_t)w->n_pool, bytes = before + w->n;
     char *memory =
         mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -213,7 +212,7 @@ static EmitCode executable(const Emitter *e)
         munmap(memory, (size_t)bytes);
         return (EmitCode){0};
     }
-    return (EmitCode){(EmitFn *)(uintptr_t)(memory + before + e->start), memory, bytes};
+    return (EmitCode){(EmitFn *)(uintptr_t)(memory + before + w->start), memory, bytes};
 }
 
 void emit_free(EmitCode *c)
@@ -224,10 +223,11 @@ void emit_free(EmitCode *c)
 
 /* ---- which loops ---- */
 
-static bool wanted(void)
+EmitWish emit_wish(void)
 {
     const char *s = getenv("QUABLA_EMIT");
-    return !s || strcmp(s, "0") != 0;
+    if (s && strcmp(s, "0") == 0) return EMIT_NOTHING;
+    return s && strcmp(s, "all") == 0 ? EMIT_ALL : EMIT_WORTHY;
 }
 
 static bool suits(const Loop *l, const Exec *x)
@@ -243,7 +243,7 @@ EmitCode emit_loop(const Loop *l, const qb_plan *body)
 {
     EmitCode code = {0};
     Arena arena = {0};
-    if (!wanted() || !suits(l, body->exec)) return code;
+    if (emit_wish() == EMIT_NOTHING || !suits(l, body->exec)) return code;
     Emitter e = {.l = l, .x = body->exec};
     e.w.room = MOST_BYTES;
     e.w.pool_room = MOST_CONSTANTS;
@@ -258,7 +258,7 @@ EmitCode emit_loop(const Loop *l, const qb_plan *body)
             e.w.n = 0;
             write_loop(&e);
         }
-        if (e.inlined && !e.w.failed) code = executable(&e);
+        if (e.inlined && !e.w.failed) code = emit_memory(&e.w);
     }
     arena_free(&arena);
     return code;

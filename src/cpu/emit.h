@@ -1,6 +1,7 @@
 /* emit.h: inside the emitter, which turns the body of a loop over small arrays into machine code (emit.c is its front).
    Layers, lowest first: x86.c writes instructions; keep.c knows which values the registers hold; emit_ins.c turns one
-   instruction of a region's program (code.c) into machine instructions, emit_region.c all of it; emit.c makes a loop of regions. */
+   instruction of a region's program (code.c) into machine instructions, emit_region.c all of it; emit.c makes a loop of regions.
+   emit_tile.c turns runs of instructions on whole tiles into loops; it has registers of its own kind. */
 #ifndef CPU_EMIT_H
 #define CPU_EMIT_H
 
@@ -11,11 +12,12 @@ typedef enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11, R12, R1
 typedef enum { /* the rows of x86.c */
     X_ADD = 1, X_SUB, X_MUL, X_DIV, X_SQRT, X_CMP, X_AND, X_ANDN, X_OR, X_XOR, X_LOW_PD, X_HIGH_PD, X_LOW_PS, X_HIGH_PS, X_BLEND,
     X_PICK_PD, X_PICK_PS, X_INSERT, X_EXTRACT, X_PD_PS, X_PS_PD, X_SD_SS, X_SS_SD, X_BITS_PD, X_BITS_PS, X_SPREAD_BQ, X_SPREAD_BD,
-    X_SUB_Q, X_SUB_D, X_EQUAL_D, X_FROM_GPR, X_SPLAT_PD, X_PAIR_PD, X_SPLAT_PS, X_DEPOSIT, X_COPY, X_MIDDLE, X_SHUFFLE
+    X_SUB_Q, X_SUB_D, X_EQUAL_D, X_FROM_GPR, X_SPLAT_PD, X_PAIR_PD, X_SPLAT_PS, X_DEPOSIT, X_COPY, X_MIDDLE, X_SHUFFLE, X_LOAD, X_STORE
 } X86Op;
 typedef struct {
     uint8_t *code;
-    int32_t n, room;
+    int32_t n, room, start; /* start: of the function */
+    bool evex;        /* x86_lanes: AVX-512 */
     bool failed;      /* the code is longer than the room, or an offset than 31 bits */
     uint64_t *pool;   /* constants, four words each; they lie before the code, the first one next to it */
     int32_t n_pool, pool_room;
@@ -23,6 +25,9 @@ typedef struct {
 void x86_op(X86 *w, X86Op op, bool wide, int o, int a, int b);             /* wide: 256 bits */
 void x86_op_imm(X86 *w, X86Op op, bool wide, int o, int a, int b, int imm);
 void x86_arith(X86 *w, X86Op op, int bytes, int elem, int o, int a, int b); /* ADD to CMP: packed, or one element */
+typedef struct { int reg; Gpr base; int scale; int64_t at; } X86Operand; /* a register, or -1 and memory at base + RAX * scale + at; scale: 4, 8 */
+void x86_lanes(X86 *w, X86Op op, int bytes, int elem, int o, int a, X86Operand b); /* bytes: of the wider side; registers 0 to 31 where evex */
+void x86_lea(X86 *w, Gpr o, Gpr base, Gpr index, int scale);               /* scale: 4 or 8 */
 void x86_load(X86 *w, int bytes, int o, Gpr base, int64_t at);
 void x86_store(X86 *w, int bytes, Gpr base, int64_t at, int x);
 int32_t x86_constant(X86 *w, uint64_t bits, int elem);                     /* its number; the same bits have the same one */
@@ -67,7 +72,6 @@ typedef struct {
     const Exec *x;
     bool *touched;          /* carries whose memory is read or written in an iteration */
     bool calls, inlined;    /* it has calls, regions as instructions */
-    int32_t start;          /* of the function */
     int32_t failed_at;      /* code that ends a run in which a step has failed */
     Stretch heads[MOST_HEADS]; /* of carries: in registers 0, 1, ... where an iteration begins */
     int n_heads;
@@ -91,6 +95,13 @@ void keep_end_region(Emitter *e);                  /* temporaries are dead */
 bool keep_inside(const Stretch *a, const Stretch *b); /* is all memory of a part of b? */
 
 /* ---- emit_ins.c ---- */
+typedef enum { CALLED, ARITHMETIC, SQRT, COMPARISON, LOGIC, NOT, NEG, ABS, CUBE, WHERE, COPY, CAST, MUL_ADD, MUL_SUB, SUB_MUL } Way;
+typedef struct {
+    Way way;
+    int op, in, out; /* op of the graph; dtypes of operands (of where: the last two) and result */
+    uint8_t x86;     /* X86Op of ARITHMETIC */
+} What;
+What emit_ins_what(const Ins *s);                  /* of a kernel */
 void emit_ins(Emitter *e, const Ins *s, int64_t k, int n);                 /* on elements k .. k + n */
 bool emit_ins_called(const Ins *s);                                        /* unknown: its kernel must be called */
 int emit_ins_unit(const Code *c, const Ins *s);                            /* bytes of the widest elements in it: 8 or 4 */
@@ -101,5 +112,10 @@ int64_t emit_ins_distance(const Move *m, int64_t k);                       /* by
 
 /* ---- emit_region.c ---- */
 void emit_region(Emitter *e, const Exe *exe);
+
+/* ---- emit.c ---- */
+typedef enum { EMIT_NOTHING, EMIT_WORTHY, EMIT_ALL } EmitWish;
+EmitWish emit_wish(void);                          /* QUABLA_EMIT: 0, not set, or "all": also what is too small to be worth it, for tests */
+EmitCode emit_memory(const X86 *w);                /* executable */
 
 #endif

@@ -16,28 +16,6 @@ static const uint8_t comparison[OP_COUNT] = {
     [OP_less_equal] = 0x12 + 1, [OP_equal] = 0x00 + 1,         [OP_not_equal] = 0x04 + 1,
 };
 
-typedef enum {
-    CALLED,
-    ARITHMETIC,
-    SQRT,
-    COMPARISON,
-    LOGIC,
-    NOT,
-    NEG,
-    ABS,
-    CUBE,
-    WHERE,
-    COPY,
-    CAST,
-    MUL_ADD,
-    MUL_SUB,
-    SUB_MUL
-} Way;
-typedef struct {
-    Way way;
-    int op, in, out; /* op of the graph; dtypes of operands (of where: the last two) and result */
-} What;
-
 static Way way_of(const Ins *s, int op, int in)
 {
     static const uint8_t logic[OP_COUNT] = {
@@ -52,24 +30,28 @@ static Way way_of(const Ins *s, int op, int in)
     return other[op] ? other[op] : arithmetic[op] ? ARITHMETIC : CALLED;
 }
 
-static What what_is(const Ins *s)
+What emit_ins_what(const Ins *s)
 {
     static const uint8_t fused[] = {
         [FUSED_MUL_ADD] = MUL_ADD, [FUSED_MUL_SUB] = MUL_SUB, [FUSED_SUB_MUL] = SUB_MUL};
     int k = s->kernel, first = k < CAST_FIRST ? 0 : k < FUSED_FIRST ? CAST_FIRST : FUSED_FIRST;
     int high = (k - first) / QB_DTYPE_COUNT, low = (k - first) % QB_DTYPE_COUNT;
-    if (k >= NATIVE_FIRST) return (What){CALLED, 0, QB_F32, QB_F32};
-    if (first == FUSED_FIRST) return (What){fused[high], 0, low, low};
-    if (first == CAST_FIRST) return (What){high == low ? COPY : CAST, OP_cast, high, low};
-    return (What){way_of(s, high, low), high, low, op_table[high].to_bool ? QB_BOOL : low};
+    if (k >= NATIVE_FIRST) return (What){CALLED, 0, QB_F32, QB_F32, 0};
+    if (first == FUSED_FIRST) return (What){fused[high], 0, low, low, 0};
+    if (first == CAST_FIRST) return (What){high == low ? COPY : CAST, OP_cast, high, low, 0};
+    int out = op_table[high].to_bool ? QB_BOOL : low;
+    return (What){way_of(s, high, low), high, low, out, arithmetic[high]};
 }
 
-bool emit_ins_called(const Ins *s) { return s->kernel < INS_LOAD && what_is(s).way == CALLED; }
+bool emit_ins_called(const Ins *s)
+{
+    return s->kernel < INS_LOAD && emit_ins_what(s).way == CALLED;
+}
 
 int emit_ins_unit(const Code *c, const Ins *s)
 {
     if (s->kernel >= INS_LOAD) return c->moves[s->i].elem == 8 ? 8 : 4;
-    What f = what_is(s);
+    What f = emit_ins_what(s);
     return f.in == QB_F64 || f.out == QB_F64 ? 8 : 4;
 }
 
@@ -123,7 +105,7 @@ typedef struct { /* an instruction on a chunk */
 static int by_arithmetic(Emitter *e, const Chunk *c)
 {
     int o = keep_take(e);
-    x86_arith(&e->w, (X86Op)arithmetic[c->f.op], c->bytes, c->elem, o, c->x[0], c->x[1]);
+    x86_arith(&e->w, (X86Op)c->f.x86, c->bytes, c->elem, o, c->x[0], c->x[1]);
     return o;
 }
 
@@ -276,7 +258,7 @@ void emit_ins(Emitter *e, const Ins *s, int64_t k, int n)
         move(e, s, k, n);
         return;
     }
-    What f = what_is(s);
+    What f = emit_ins_what(s);
     const Ref *refs[3] = {&s->a, &s->b, &s->c};
     bool in_mask = f.in == QB_BOOL, out_mask = f.out == QB_BOOL;
     int in = in_mask ? f.way == CAST ? (int)type_elem(f.out) : e->unit : (int)type_elem(f.in);

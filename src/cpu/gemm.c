@@ -30,7 +30,7 @@
    are cut in tiles of nearly equal height: 32 rows are 6 6 5 5 5 5, not 5 x 6 and a tile of 2.
 
    A product with few columns is computed as B^T A^T: its vectors run down A's rows, which the
-   panels transpose in registers. */
+   panels transpose in registers. One column has a way of its own (gemm_column.h). */
 #include "cpu/cpu.h"
 #if defined(__AVX512F__)
 #include "cpu/isa_v4.h"
@@ -359,6 +359,8 @@ static void run_on_copies(const Product *p, bool a, bool b, bool c, Real *room)
     run(p, &copy);
 }
 
+#include "cpu/gemm_column.h"
+
 /* ---- the entries ---- */
 
 /* Strides of a large power of two put a tile's elements of A into few sets of L1: rows 4 KB apart,
@@ -381,6 +383,13 @@ void ENTRY(gemm_rows)(const GemmJob *g, int64_t m0, int64_t m1)
                  g->c_row, 1,
                  f32,      narrow,
                  g->add,   g->packed};
+    if (p.n == 1 && (p.a_row == 1 || p.a_col == 1) && !p.packed && !g->room) {
+        if (f32)
+            column(true, &p);
+        else
+            column(false, &p);
+        return;
+    }
     if (g->swapped && !p.packed && !g->room)
         p = (Product){p.n,     p.m, p.k, p.b,     p.b_col, p.b_row,  p.a,   p.a_col,
                       p.a_row, p.c, 1,   p.c_row, p.f32,   p.narrow, p.add, NULL};

@@ -14,10 +14,16 @@ static inline char *address(char *const *base, const Ref *x, int64_t e)
 }
 
 /* ---- one tile: elements e .. e + n ---- */
-static inline void run_tile(const Code *c, KernelFn *const *kernels, char *const *base, int64_t e,
-                            int64_t n)
+static inline void run_tile(const Code *c, const Isa *isa, char *const *base, int64_t e, int64_t n)
 {
+    KernelFn *const *kernels = isa->kernels;
+    const bool emitted = c->emitted == isa;
     for (const Ins *s = c->ins, *end = s + c->n_ins; s < end; s++) {
+        if (emitted && s->code) {
+            s->code(base, e, n);
+            s += s->run - 1;
+            continue;
+        }
         char *o = address(base, &s->o, e), *a = address(base, &s->a, e);
         if (s->kernel < KERNEL_COUNT)
             kernels[s->kernel](o, a, address(base, &s->b, e), address(base, &s->c, e), s->i, n);
@@ -100,7 +106,7 @@ static void run_flat(const Code *c, const Isa *isa, char *const *base, int64_t u
     int64_t rows = c->n_folds ? c->tile / c->w : 0;
     for (int64_t u = u0; u < u1; u++) {
         int64_t e = u * c->tile, n = c->size - e < c->tile ? c->size - e : c->tile;
-        run_tile(c, isa->kernels, base, e, n);
+        run_tile(c, isa, base, e, n);
         if (c->n_folds) fold_rows(c, isa, base, e, n, u * rows);
     }
 }
@@ -111,7 +117,7 @@ static void run_long_rows(const Code *c, const Isa *isa, char *const *base, int6
     for (int64_t u = u0; u < u1; u++) {
         int64_t row = u / c->per_row, start = (u - row * c->per_row) * c->tile;
         int64_t e = row * c->w + start, n = c->w - start < c->tile ? c->w - start : c->tile;
-        run_tile(c, isa->kernels, base, e, n);
+        run_tile(c, isa, base, e, n);
         for (int i = 0; i < c->n_folds; i++) {
             const Fold *f = &c->folds[i];
             double two[2], *out = parts_of(f, base) + start / BLOCK * c->width + row;
@@ -161,7 +167,7 @@ static void run_rows(const Code *c, const Isa *isa, char *const *base, int64_t u
         open_lanes(c, isa, base, c->w);
         for (int64_t first = 0; row < end; row += step, first += step) {
             int64_t rows = end - row < step ? end - row : step, e = row * c->w;
-            run_tile(c, isa->kernels, base, e, rows * c->w);
+            run_tile(c, isa, base, e, rows * c->w);
             add_lanes(c, isa, base, e, first, rows, c->w);
         }
         close_lanes(c, isa, base, b, 0, c->w);
@@ -176,7 +182,7 @@ static void run_panels(const Code *c, const Isa *isa, char *const *base, int64_t
         int64_t row = b * BLOCK, end = row + BLOCK < c->height ? row + BLOCK : c->height;
         open_lanes(c, isa, base, columns);
         for (int64_t first = 0; row < end; row++, first++) {
-            run_tile(c, isa->kernels, base, row * c->w + j, columns);
+            run_tile(c, isa, base, row * c->w + j, columns);
             add_lanes(c, isa, base, row * c->w + j, first, 1, columns);
         }
         close_lanes(c, isa, base, b, j, columns);
@@ -205,10 +211,10 @@ void vm_small_fold(const Code *c, const Fold *f, const Isa *isa, char *const *ba
 }
 
 /* Loops over a few numbers spend their time here: no divisions, no way through buffers. */
-void vm_small(const Code *c, const Isa *isa, char *const *base)
+static void run_small(const Code *c, const Isa *isa, char *const *base)
 {
     if (c->n_repeats) vm_begin(c, base);
-    run_tile(c, isa->kernels, base, 0, c->size);
+    run_tile(c, isa, base, 0, c->size);
     for (int i = 0; i < c->n_folds; i++) vm_small_fold(c, &c->folds[i], isa, base);
 }
 
@@ -238,4 +244,15 @@ void vm_finish(const Code *c, const Isa *isa, char *const *base)
         }
         vm_put(f, base, total, 0, c->width);
     }
+}
+
+void vm_alone(const Code *c, const Isa *isa, char *const *base)
+{
+    if (c->small) {
+        run_small(c, isa, base);
+        return;
+    }
+    vm_begin(c, base);
+    vm_run(c, isa, base, 0, c->units);
+    vm_finish(c, isa, base);
 }

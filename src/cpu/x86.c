@@ -28,6 +28,7 @@ static const Row rows[] = {
     [X_PAIR_PD] = {MAP_0F, PF2, 0, 0x12},   [X_SPLAT_PS] = {MAP_38, P66, 0, 0x18},
     [X_DEPOSIT] = {MAP_38, PF2, 1, 0xf5},   [X_COPY] = {MAP_0F, P00, 0, 0x28},
     [X_MIDDLE] = {MAP_3A, P66, 0, 0x06},    [X_SHUFFLE] = {MAP_0F, P66, 0, 0xc6},
+    [X_LOAD] = {MAP_0F, P00, 0, 0x10},      [X_STORE] = {MAP_0F, P00, 0, 0x11},
 };
 
 void x86_byte(X86 *w, int value)
@@ -113,6 +114,50 @@ void x86_store(X86 *w, int bytes, Gpr base, int64_t at, int x)
     memory(w, x, base, at);
 }
 
+/* ---- whole tiles: the second operand may be memory, and with EVEX there are 32 registers of 64 bytes ---- */
+
+/* EVEX holds the high bits of the register numbers inverted, as VEX does. */
+static void long_prefix(X86 *w, Row r, int bytes, int o, int a, int high, int low)
+{
+    int length = bytes == 64 ? 2 : bytes == 32;
+    if (!w->evex) {
+        x86_byte(w, 0xc4);
+        x86_byte(w, (~o >> 3 & 1) << 7 | 1 << 6 | (~low & 1) << 5 | r.map);
+        x86_byte(w, r.w << 7 | (~a & 15) << 3 | length << 2 | r.prefix);
+    } else {
+        x86_byte(w, 0x62);
+        x86_byte(w, (~o >> 3 & 1) << 7 | (~high & 1) << 6 | (~low & 1) << 5 | (~o >> 4 & 1) << 4 |
+                        r.map);
+        x86_byte(w, r.w << 7 | (~a & 15) << 3 | 1 << 2 | r.prefix);
+        x86_byte(w, length << 5 | (~a >> 4 & 1) << 3);
+    }
+    x86_byte(w, r.code);
+}
+
+static void long_row(X86 *w, Row r, int bytes, int o, int a, X86Operand b)
+{
+    if (b.reg >= 0) {
+        long_prefix(w, r, bytes, o, a, b.reg >> 4, b.reg >> 3);
+        x86_byte(w, 0xc0 | (o & 7) << 3 | (b.reg & 7));
+        return;
+    }
+    long_prefix(w, r, bytes, o, a, 0, (int)b.base >> 3);
+    x86_byte(w, 0x80 | (o & 7) << 3 | 4);
+    x86_byte(w, (b.scale == 8 ? 3 : 2) << 6 | RAX << 3 | (b.base & 7));
+    word(w, b.at);
+}
+
+/* Packed and scalar forms differ in the prefix, float64 and float32 in the prefix and in W. Logic has no scalar form. */
+void x86_lanes(X86 *w, X86Op op, int bytes, int elem, int o, int a, X86Operand b)
+{
+    Row r = rows[op];
+    bool logic = op == X_XOR || op == X_ANDN || op == X_COPY, cast = op >= X_PD_PS && op <= X_SS_SD;
+    bool one = bytes == elem && !logic;
+    r.w = w->evex && elem == 8; /* VEX ignores it */
+    if (!cast) r.prefix = (uint8_t)(elem == 8 ? (one ? PF2 : P66) : one ? PF3 : P00);
+    long_row(w, r, bytes == elem ? 16 : bytes, o, a, b);
+}
+
 /* ---- constants ---- */
 
 int32_t x86_constant(X86 *w, uint64_t bits, int elem)
@@ -177,6 +222,15 @@ void x86_add_memory(X86 *w, Gpr base, int64_t at, int64_t value)
     x86_byte(w, 0x81);
     memory(w, 0, base, at);
     word(w, value);
+}
+
+void x86_lea(X86 *w, Gpr o, Gpr base, Gpr index, int scale)
+{
+    x86_byte(w, 0x48 | (o >> 3) << 2 | (index >> 3) << 1 | base >> 3);
+    x86_byte(w, 0x8d);
+    x86_byte(w, 0x80 | (o & 7) << 3 | 4);
+    x86_byte(w, (scale == 8 ? 3 : 2) << 6 | (index & 7) << 3 | (base & 7));
+    word(w, 0);
 }
 
 void x86_move(X86 *w, Gpr o, Gpr x)

@@ -83,6 +83,36 @@ static void test_helpers_take_part_awake_or_asleep(void)
     }
 }
 
+/* Tiles that let each other go on in order, as blocks of a sweep do. */
+typedef struct {
+    atomic_llong *next;
+    int64_t tile;
+} Turn;
+
+static bool not_yet(void *arg)
+{
+    const Turn *t = arg;
+    return atomic_load(t->next) != t->tile;
+}
+
+static void in_turn(void *arg, int64_t i, int thread)
+{
+    Turn turn = {arg, i};
+    if (i % 2 == 0) usleep(500);
+    pool_wait(not_yet, &turn, thread);
+    atomic_store(turn.next, i + 1);
+}
+
+static void test_a_tile_may_wait_for_another(void)
+{
+    for (int threads = 1; threads <= 3; threads++) {
+        atomic_llong next = 0;
+        resize(threads);
+        pool_run(in_turn, &next, 20);
+        CHECK_EQ_INT(next, 20);
+    }
+}
+
 static void test_one_thread_runs_in_order(void)
 {
     static Job j;
@@ -205,6 +235,7 @@ int main(void)
 {
     RUN(test_every_tile_runs_once);
     RUN(test_helpers_take_part_awake_or_asleep);
+    RUN(test_a_tile_may_wait_for_another);
     RUN(test_one_thread_runs_in_order);
     RUN(test_a_limit_holds_while_the_pool_is_larger);
     RUN(test_a_tile_may_run_a_job);

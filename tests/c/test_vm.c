@@ -9,6 +9,7 @@
 enum { MOST_LOADS = 6, MOST_INSTRS = 14, MOST_STORES = 4, MOST_REDUCES = 3, MOST_SLOTS = 40 };
 
 static uint64_t seed = 5;
+static int emitted; /* plans with machine code */
 static int64_t below(int64_t n)
 {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -404,29 +405,39 @@ static int64_t differences(const Case *c)
     return wrong;
 }
 
+static void run_on(Case *c, int number, const char *level, const char *emit)
+{
+    qb_error err = {0};
+    setenv("QUABLA_EMIT", emit, 1);
+    REQUIRE(cpu_target.prepare(&c->p, NULL, &err));
+    const Exec *x = c->p.exec;
+    emitted += x->emitted.run != NULL;
+    for (int threads = 1; threads <= 3; threads++) {
+        pool_resize(threads, &err);
+        for (int i = 0; i < c->p.n_outputs; i++) memset(c->out[i], 0x55, (size_t)c->out_bytes[i]);
+        CHECK(cpu_target.run(&c->p, (const void *const *)c->in, c->out, &err));
+        int64_t wrong = differences(c);
+        const Region *r = &c->steps[1].region;
+        if (!CHECK(wrong == 0))
+            fprintf(stderr,
+                    "    case %d on %s with %d threads, QUABLA_EMIT=%s: %lld elements differ; rank "
+                    "%d of %lld, "
+                    "form %d\n",
+                    number, level, threads, emit, (long long)wrong, r->rank, (long long)r->size,
+                    r->form);
+    }
+    cpu_target.drop(&c->p);
+}
+
 static void run_everywhere(Case *c, int number)
 {
     static const char *const levels[] = {"v3", "v4", "neon"};
     qb_error err = {0};
-    REQUIRE(cpu_target.prepare(&c->p, NULL, &err));
     for (int l = 0; l < 3; l++) {
         if (!isa_set(levels[l], &err)) continue;
-        for (int threads = 1; threads <= 3; threads++) {
-            pool_resize(threads, &err);
-            for (int i = 0; i < c->p.n_outputs; i++)
-                memset(c->out[i], 0x55, (size_t)c->out_bytes[i]);
-            CHECK(cpu_target.run(&c->p, (const void *const *)c->in, c->out, &err));
-            int64_t wrong = differences(c);
-            const Region *r = &c->steps[1].region;
-            if (!CHECK(wrong == 0))
-                fprintf(stderr,
-                        "    case %d on %s with %d threads: %lld elements differ; rank %d of %lld, "
-                        "form %d\n",
-                        number, levels[l], threads, (long long)wrong, r->rank, (long long)r->size,
-                        r->form);
-        }
+        run_on(c, number, levels[l], "0");
+        run_on(c, number, levels[l], "all");
     }
-    cpu_target.drop(&c->p);
 }
 
 static void test_chance_regions_equal_the_interpreter(void)
@@ -443,6 +454,10 @@ static void test_chance_regions_equal_the_interpreter(void)
         run_everywhere(&c, i);
         drop_case(&c);
     }
+#if defined(__x86_64__)
+    CHECK(emitted > 100);
+#endif
+    printf("%d plans with machine code\n", emitted);
 }
 
 int main(void)

@@ -193,3 +193,10 @@ def test_huge_requests_fail_before_any_allocation():
 def test_importing_quabla_imports_no_numpy():
     code = "import sys, quabla as qb; qb.sin(qb.array([1.0])) * 2; assert 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("module", ["re", "inspect", "dataclasses", "pathlib", "typing"])
+def test_importing_quabla_takes_no_large_module_of_the_library(module):
+    """Each would take as long as all of quabla, whose import takes some 11 ms."""
+    code = f"import sys; sys.path[:] = {sys.path!r}; import quabla; assert {module!r} not in sys.modules"
+    subprocess.run([sys.executable, "-S", "-c", code], check=True)

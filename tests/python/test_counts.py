@@ -67,8 +67,8 @@ def step(tmp_path_factory):
 def test_a_step_of_32_points_takes_a_known_number_of_instructions(step, tmp_path):
     assert RUNNER.is_file(), "count_run was not built: run make test"
     once, often = (instructions(step, runs, tmp_path) for runs in (1, 21))
-    # 158,100 with gcc 12 on AVX2, which valgrind has; half of it in products.
-    assert (often - once) / 20 < 162_000
+    # 131,400 with gcc 12 on AVX2, which valgrind has; more than half of it in products.
+    assert (often - once) / 20 < 135_000
 
 
 def test_compiling_a_step_takes_a_known_number_of_instructions(step, tmp_path):
