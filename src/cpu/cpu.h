@@ -154,7 +154,7 @@ typedef struct {
     GemmJob *jobs;                    /* per part, but for where its matrices are */
     int64_t cols;                     /* of a piece; n where only rows are cut */
     int64_t across;                   /* pieces next to each other */
-    bool large;                       /* gemm_plan_large */
+    bool large, sliced;               /* gemm_plan_large; slices_wanted, of a large one */
     int64_t pieces;                   /* of all parts of one product */
     int64_t tasks, spread;            /* for the pool, 1: not worth it; BATCH_SPREAD: products a task */
     int64_t pack_bytes, thread_bytes;
@@ -292,6 +292,7 @@ struct GemmJob {
     bool add;       /* c holds the totals of earlier blocks of k, which are not rounded: the blocks here are added to them */
     void *packed;   /* float64; float32 of a native job */
     void *room;     /* of a piece of a large product, else NULL */
+    atomic_int *doubt; /* of a sliced product: pieces that slices_run does not try, 0 at first */
 };
 
 /* ---- gemm_plan.c: how to compute a product; reads sizes, strides and dtype, no pointers ---- */
@@ -302,5 +303,13 @@ bool gemm_plan_large(const GemmJob *job);
 int64_t gemm_plan_rows(const GemmJob *job), gemm_plan_cols(const GemmJob *job), gemm_plan_room(const GemmJob *job);
 int64_t gemm_plan_grain(const GemmJob *job); /* rows of one piece of work are best a multiple of this */
 bool gemm_plan_swapped(const GemmJob *job);  /* computed as the transpose of B^T A^T */
+
+/* ---- slices.c: large float32 products on byte multipliers, proved to be what gemm.c gives ---- */
+bool slices_wanted(const GemmJob *job);      /* of a large job: by its sizes, on this CPU, unless QUABLA_AMX is 0 */
+int64_t slices_rows(const GemmJob *job), slices_cols(const GemmJob *job); /* of a piece */
+int64_t slices_room(const GemmJob *job, int64_t rows);                    /* bytes, for pieces of so many rows */
+bool slices_run(const GemmJob *job, const Isa *isa, int64_t m0, int64_t m1); /* false: isa->gemm is to do it, */
+enum { SLICES_COMMON = 256 };                                                /* in the same room so many rows at a time */
+void slices_count(int64_t *proved, int64_t *repaired, int64_t *refused); /* elements so far; pieces. For tests */
 
 #endif

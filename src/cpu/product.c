@@ -59,7 +59,8 @@ bool product_compile(ProductCode *o, const qb_plan *p, const MatMul *m, bool swe
     *o = (ProductCode){.m = m, .batch = 1, .elem = elem, .b = ref_matrix(p, &m->b, elem)};
     o->parts = arena_alloc(keep, (size_t)m->n_parts * sizeof *o->parts);
     o->jobs = arena_alloc(keep, (size_t)m->n_parts * sizeof *o->jobs);
-    if (!o->parts || !o->jobs) return error_memory(err, "a compiled product", -1), false;
+    atomic_int *doubt = arena_zeroed(keep, 1, sizeof *doubt);
+    if (!o->parts || !o->jobs || !doubt) return error_memory(err, "a compiled product", -1), false;
     o->native = p->native && m->dtype == QB_F32;
     o->wide = p->slots[m->parts[0].c.slot].dtype != m->dtype;
     for (int d = 0; d < m->rank; d++) o->batch *= m->dims[d];
@@ -74,7 +75,9 @@ bool product_compile(ProductCode *o, const qb_plan *p, const MatMul *m, bool swe
     }
     g.m = o->form == BATCH_SHARED ? rows * o->batch : rows;
     int64_t packed = o->large ? 0 : gemm_plan_bytes(&g), thread = 0;
-    o->cols = o->large ? gemm_plan_cols(&g) : m->n;
+    g.wide = o->wide;
+    o->sliced = o->large && slices_wanted(&g);
+    o->cols = o->sliced ? slices_cols(&g) : o->large ? gemm_plan_cols(&g) : m->n;
     o->across = o->large ? (m->n + o->cols - 1) / o->cols : 1;
     if (packed < 0) return error_memory(err, "a packed matrix", -1), false;
     o->packs = packed > 0;
@@ -85,8 +88,12 @@ bool product_compile(ProductCode *o, const qb_plan *p, const MatMul *m, bool swe
         int64_t grain = gemm_plan_grain(&g), step = (per_task(row_ns) + grain - 1) / grain * grain;
         g.wide = o->wide;
         g.swapped = gemm_plan_swapped(&g);
+        g.doubt = doubt;
         o->jobs[i] = g;
-        if (o->large) step = gemm_plan_rows(&g), thread = larger(thread, gemm_plan_room(&g));
+        if (o->sliced)
+            step = slices_rows(&g), thread = larger(thread, slices_room(&g, step));
+        else if (o->large)
+            step = gemm_plan_rows(&g), thread = larger(thread, gemm_plan_room(&g));
         o->parts[i] = (Piece){ref_matrix(p, &part->a, elem), ref_matrix(p, &part->c, elem), step,
                               (part->m + step - 1) / step * o->across};
         o->pieces += o->parts[i].pieces;
@@ -147,7 +154,11 @@ static void run_piece(const ProductCode *o, const Isa *isa, char *const *base, G
         g.c = (char *)g.c + j * (o->wide ? (int64_t)sizeof(double) : o->elem);
         g.n = o->cols < g.n - j ? o->cols : g.n - j;
     }
-    (o->native ? isa->gemm_f32 : isa->gemm)(&g, m0, m1 < g.m ? m1 : g.m);
+    if (m1 > g.m) m1 = g.m;
+    if (o->sliced && slices_run(&g, isa, m0, m1)) return;
+    const int64_t step = o->sliced ? SLICES_COMMON : m1 - m0;
+    for (int64_t i = m0; i < m1; i += step)
+        (o->native ? isa->gemm_f32 : isa->gemm)(&g, i, i + step < m1 ? i + step : m1);
 }
 
 /* All parts of product i; `shift` bytes after their places; add: to what is there. */

@@ -172,3 +172,57 @@ def test_native_float32_leaves_float64_as_it_is():
 def test_tiling_has_three_policies():
     with pytest.raises(ValueError, match="'auto', 'never' or 'always', not 'often'"):
         _core._set_tiling("often")
+
+
+LARGE = {
+    "plain": (lambda a, b: a @ b, (530, 300), (300, 520)),
+    "left transposed": (lambda a, b: a.T @ b, (300, 530), (300, 520)),
+    "right transposed": (lambda a, b: a @ b.T, (530, 300), (520, 300)),
+    "long": (lambda a, b: a @ b, (257, 1100), (1100, 129)),
+    "batched": (lambda a, b: qb.vmap(lambda x, y: x @ y)(a, b), (2, 260, 300), (2, 300, 520)),
+    "one right operand": (lambda a, b: qb.vmap(lambda x: x @ b)(a), (2, 260, 300), (300, 520)),
+    "gradient": (lambda a, b: qb.grad(lambda x: qb.sum((x @ b) ** 2))(a), (400, 300), (300, 520)),
+}
+
+
+def large_data(kind, shape, seed):
+    x = np.random.default_rng(seed).normal(size=shape)
+    if kind == "integers":
+        x = np.round(x * 50)
+    elif kind == "graded":
+        x = x * 2.0 ** np.random.default_rng(seed + 1).integers(-30, 30, shape[:-1] + (1,))
+    elif kind == "cancelling":
+        x[..., 1::2] = -x[..., : shape[-1] // 2 * 2 : 2]
+        if seed % 2:
+            x = np.ones(shape)
+    elif kind == "special":
+        x[..., 77, 5], x[..., 100, 6], x[..., 101, :] = np.inf, np.nan, 1e-44
+    return qb.array(x.astype(np.float32))
+
+
+@pytest.mark.parametrize("case", LARGE)
+@pytest.mark.parametrize("kind", ["normal", "integers", "graded", "cancelling", "special"])
+def test_large_products_are_the_same_with_and_without_byte_multipliers(case, kind, monkeypatch):
+    f, left, right = LARGE[case]
+    a, b = large_data(kind, left, 2), large_data(kind, right, 3)
+
+    def bits(sliced, threads):
+        monkeypatch.setenv("QUABLA_AMX", "1" if sliced else "0")
+        qb.set_num_threads(threads)
+        return np.asarray(qb.jit(lambda a, b: f(a, b))(a, b)).tobytes()
+
+    expected = bits(False, 1)
+    for threads in (1, 2, 3, 4):
+        assert bits(True, threads) == expected, threads
+
+
+def test_a_plan_serves_data_that_slices_refuse_and_data_that_they_prove():
+    f = qb.jit(lambda a, b: a @ b)
+    for kind in ("normal", "cancelling", "normal", "special", "normal") * 3:
+        a, b = large_data(kind, (530, 300), 2), large_data(kind, (300, 520), 3)
+        with np.errstate(invalid="ignore"):
+            sums = np.asarray(a).astype(np.float64) @ np.asarray(b).astype(np.float64)
+        got, exact = np.asarray(f(a, b)), np.isfinite(sums)
+        assert np.array_equal(np.isfinite(got), exact)
+        tolerance = 1e-7 * np.abs(sums[exact]) + 1e-10  # half an ulp of float32, and other orders of a float64 sum
+        assert np.all(np.abs(got[exact] - sums[exact]) <= tolerance)
