@@ -390,6 +390,21 @@ static void set_chunk(Compiler *k)
     c->chunk = total < 2 * CHUNK_NS ? c->units : (int64_t)((double)c->units * (chunk / total)) + 1;
 }
 
+static bool copies_alone(const Code *c)
+{
+    bool alone = c->n_ins > 0 && !c->n_folds && !c->n_repeats;
+    for (const Ins *s = c->ins; s < c->ins + c->n_ins && alone; s++)
+        alone = s->kernel < CAST_FIRST && s->kernel / QB_DTYPE_COUNT == OP_stop_gradient;
+    return alone;
+}
+
+bool code_settled(const Code *c, char *const *base)
+{
+    for (const Ins *s = c->ins; s < c->ins + c->n_ins && c->copies; s++)
+        if (base[s->o.base] + s->o.offset != base[s->a.base] + s->a.offset) return false;
+    return c->copies;
+}
+
 static bool compile(Compiler *k)
 {
     Code *c = k->c;
@@ -410,6 +425,7 @@ static bool compile(Compiler *k)
     c->thread_bytes += (k->n_kept + k->n_regs) * k->stride;
     c->small = c->shape == SHAPE_FLAT && c->units == 1 && c->blocks == 1 && !c->partial;
     c->rows = c->size / c->w;
+    c->copies = copies_alone(c);
     set_chunk(k);
     return true;
 }

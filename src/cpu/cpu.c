@@ -209,6 +209,7 @@ static void region_task(void *arg, int64_t task, int thread)
 static void run_region(const Exec *x, const Exe *e, const Isa *isa, Workspace *w)
 {
     const Code *c = &e->code;
+    if (code_settled(c, w->base)) return;
     if (c->small || c->chunk >= c->units || w->threads == 1) {
         vm_alone(c, isa, w->base);
         return;

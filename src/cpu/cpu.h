@@ -116,6 +116,7 @@ typedef struct {
     int64_t w, height;      /* reductions: row length and number of rows, of the iteration space seen as a matrix */
     int64_t per_row;        /* SHAPE_LONG_ROWS: tiles of a row. SHAPE_PANELS: panels of a row */
     int64_t width, blocks;  /* outputs of a reduction, and blocks of each */
+    bool copies;            /* nothing but copies of consecutive elements */
     bool small;             /* one tile, and its reductions have one block: vm_alone takes a shorter way */
     int64_t rows;           /* of a small one: results of a reduction */
     int64_t units, chunk;   /* work in pieces that touch no common result, and how many a thread takes at a time */
@@ -124,6 +125,7 @@ typedef struct {
     bool partial;           /* the block results are the result: they are added elsewhere (blocks.c) */
 } Code;
 bool code_compile(Code *c, const qb_plan *p, const Region *r, TileSet *tiles, Arena *keep, qb_error *err);
+bool code_settled(const Code *c, char *const *base); /* are its copies, where it is nothing else, copies of memory to itself? */
 int32_t code_base(const qb_plan *p, int32_t slot, int64_t *offset); /* base of a slot; adds its place to *offset, in bytes */
 
 /* ---- shape.c: how accesses lie, how the iteration space is cut ---- */
