@@ -298,7 +298,7 @@ static void repair(const Work *w)
             for (; bits; bits &= bits - 1) {
                 int64_t j = group * LINES + __builtin_ctz(bits);
                 list[n++] = (Element){w->a + i * g->a_row, (const float *)g->b + j * g->b_col,
-                                    w->c + i * g->c_row + j, 0};
+                                      w->c + i * g->c_row + j, 0};
                 if (n == MOST) run_chains(g, list, n), n = 0;
             }
         }
