@@ -432,7 +432,4 @@ PyObject *program_new(qb_graph *g); /* of a frozen graph */
 /* ---- loop.c: StepLoop, a step with its state inside ---- */
 bool loop_init(PyObject *m);
 
-/* ---- lbfgs.c: Lbfgs, minimization that asks for values ---- */
-bool lbfgs_init(PyObject *m);
-
 #endif

@@ -204,8 +204,7 @@ PyMODINIT_FUNC PyInit__core(void)
                                          dlpack_init,  tracer_init,    ops_init,    shape_init,
                                          compose_init, create_init,    tree_init,   vjp_init,
                                          lower_init,   transform_init, jit_init,    program_init,
-                                         loop_init,    custom_init,    region_init, explain_init,
-                                         lbfgs_init};
+                                         loop_init,    custom_init,    region_init, explain_init};
     PyObject *m = check_cpu() && find_ops() ? PyModule_Create(&module_def) : NULL;
     bool ok = m && !PyModule_AddStringConstant(m, "__version__", qb_version());
     for (size_t i = 0; ok && i < sizeof parts / sizeof *parts; i++) ok = parts[i](m);

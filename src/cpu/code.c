@@ -55,6 +55,7 @@ static bool overlap(const qb_plan *p, int32_t s, int32_t t)
 typedef struct { /* an instruction, after fusion */
     uint16_t kernel;
     bool dead;
+    bool summed;  /* dead: the sum that reads it multiplies */
     uint8_t in;   /* dtype of the operands */
     int32_t x[3]; /* values, -1 unused */
     int64_t i;
@@ -152,6 +153,40 @@ static void fuse(Compiler *k)
     }
 }
 
+static bool small(const Code *c)
+{
+    return c->shape == SHAPE_FLAT && c->units == 1 && c->blocks == 1;
+}
+
+/* The product that this sum adds up and nothing else needs, of numbers that no store lies over: the sum
+   multiplies them itself. A small region is left as it is: bound.c and the emitter run it. */
+static Line *added_up(Compiler *k, const Reduce *n)
+{
+    const Region *r = k->r;
+    const Code *c = k->c;
+    int32_t i = n->value - r->n_loads;
+    bool sum = n->op == OP_sum || n->op == OP_mean;
+    if (i < 0 || small(c) || !sum || r->form != REDUCE_TRAILING || k->v[n->value].uses != 2)
+        return NULL;
+    Line *l = &k->lines[i];
+    if (l->kernel != kernel_op(OP_mul, QB_F64)) return NULL;
+    for (int j = 0; j < 2; j++)
+        for (int s = 0; s < r->n_stores && l->x[j] < r->n_loads; s++)
+            if (!r->loads[l->x[j]].splat &&
+                overlap(k->p, r->loads[l->x[j]].at.slot, r->stores[s].at.slot))
+                return NULL;
+    return l;
+}
+
+/* Those products become no lines; their factors are read after the last one. */
+static void fuse_sums(Compiler *k)
+{
+    for (int i = 0; i < k->r->n_reduces; i++) {
+        Line *l = added_up(k, &k->r->reduces[i]);
+        if (l) l->dead = l->summed = true;
+    }
+}
+
 static void find_last_uses(Compiler *k)
 {
     for (int i = 0; i < k->r->n_instrs; i++)
@@ -159,6 +194,8 @@ static void find_last_uses(Compiler *k)
             if (k->lines[i].x[j] >= 0) k->v[k->lines[i].x[j]].last = i;
     for (int i = 0; i < k->r->n_stores; i++) k->v[k->r->stores[i].value].last = LAST;
     for (int i = 0; i < k->r->n_reduces; i++) k->v[k->r->reduces[i].value].last = LAST;
+    for (int i = 0; i < k->r->n_instrs; i++)
+        for (int j = 0; j < 2 && k->lines[i].summed; j++) k->v[k->lines[i].x[j]].last = LAST;
 }
 
 /* ---- where values live ---- */
@@ -301,6 +338,17 @@ static double cost_of(const Line *l)
     return op_table[op].ulp > 0 || op == OP_fmod ? 1.0 : 0.1;
 }
 
+/* Does line i choose all elements of a tile alike? Then the mask is read where it lies. */
+static bool picks(const Compiler *k, const Line *l)
+{
+    int64_t period;
+    if (l->kernel >= CAST_FIRST || l->kernel / QB_DTYPE_COUNT != OP_where || small(k->c))
+        return false;
+    int32_t m = l->x[0];
+    return m < k->r->n_loads && !k->r->loads[m].splat && !k->v[m].early &&
+           shape_form(k->r, &k->r->loads[m].at, &period) == AT_ONE;
+}
+
 /* A result may take the register of an operand that is read here for the last time: kernels go
    element by element. That holds for elements of one size only. */
 static bool compile_line(Compiler *k, int32_t i)
@@ -308,8 +356,9 @@ static bool compile_line(Compiler *k, int32_t i)
     Line *l = &k->lines[i];
     Value *z = &k->v[k->r->n_loads + i];
     Ref ref[3] = {none, none, none};
-    bool one_size = type_elem(z->dtype) == type_elem(l->in);
-    for (int j = 0; j < 3; j++) {
+    bool one_size = type_elem(z->dtype) == type_elem(l->in), pick = picks(k, l);
+    if (pick) ref[0] = ref_memory(k->p, &k->r->loads[l->x[0]].at, sizeof(bool), false);
+    for (int j = pick; j < 3; j++) {
         if (l->x[j] < 0) continue;
         if (!fetch_any(k, l->x[j])) return false;
         ref[j] = k->v[l->x[j]].ref;
@@ -319,7 +368,8 @@ static bool compile_line(Compiler *k, int32_t i)
     for (int j = 0; j < 3; j++)
         if (l->x[j] >= 0) release(k, l->x[j], i);
     if (one_size) take_register(k, z);
-    emit(k, l->kernel, l->i, z->ref, ref[0], ref[1], ref[2]);
+    int copy = kernel_op(OP_stop_gradient, z->dtype);
+    emit(k, pick ? INS_PICK : l->kernel, pick ? copy : l->i, z->ref, ref[0], ref[1], ref[2]);
     release(k, k->r->n_loads + i, i);
     k->cost += cost_of(l);
     return true;
@@ -353,10 +403,15 @@ static bool compile_reduces(Compiler *k)
     for (int i = 0; i < r->n_reduces; i++) {
         const Reduce *n = &r->reduces[i];
         const Value *v = &k->v[n->value];
-        if (!fetch_any(k, n->value)) return false;
+        const Line *l = n->value < r->n_loads ? NULL : &k->lines[n->value - r->n_loads];
+        bool dot = l && l->summed;
+        for (int j = 0; j < (dot ? 2 : 1); j++)
+            if (!fetch_any(k, dot ? l->x[j] : n->value)) return false;
         Fold *f = &c->folds[c->n_folds++];
         bool native = k->p->native && v->dtype == QB_F32;
-        *f = (Fold){.dtype = v->dtype, .form = native ? REDUCE_NATIVE : v->dtype, .x = v->ref};
+        *f = (Fold){.dtype = v->dtype, .form = native ? REDUCE_NATIVE : v->dtype, .dot = dot};
+        f->x = dot ? k->v[l->x[0]].ref : v->ref;
+        if (dot) f->y = k->v[l->x[1]].ref;
         f->at = ref_memory(k->p, &n->at, type_elem(v->dtype), false);
         f->kind = n->op == OP_max ? REDUCE_MAX : n->op == OP_min ? REDUCE_MIN : REDUCE_SUM;
         f->count = n->op != OP_mean ? 0 : leading ? c->height : c->w;
@@ -378,6 +433,28 @@ static bool compile_reduces(Compiler *k)
     return true;
 }
 
+static bool same_ref(const Ref *a, const Ref *b)
+{
+    return a->base == b->base && a->offset == b->offset && a->scale == b->scale;
+}
+
+/* Where the last instruction makes a factor of the only sum, they run in one pass. */
+static void chain_last(Code *c)
+{
+    Fold *f = c->folds;
+    if (c->shape != SHAPE_LONG_ROWS || c->n_folds != 1 || !f->dot || !c->n_ins) return;
+    const Ins *last = &c->ins[c->n_ins - 1];
+    if (last->kernel < FUSED_FIRST || last->kernel >= NATIVE_FIRST) return;
+    if (same_ref(&last->o, &f->x)) {
+        const Ref x = f->x;
+        f->x = f->y;
+        f->y = x;
+    }
+    if (!same_ref(&last->o, &f->y)) return;
+    f->chain = last;
+    c->n_ins--;
+}
+
 /* Units a thread takes at a time: several microseconds of work, and all of it below twice that. */
 static void set_chunk(Compiler *k)
 {
@@ -390,12 +467,28 @@ static void set_chunk(Compiler *k)
     c->chunk = total < 2 * CHUNK_NS ? c->units : (int64_t)((double)c->units * (chunk / total)) + 1;
 }
 
+static bool copies_alone(const Code *c)
+{
+    bool alone = c->n_ins > 0 && !c->n_folds && !c->n_repeats;
+    for (const Ins *s = c->ins; s < c->ins + c->n_ins && alone; s++)
+        alone = s->kernel < CAST_FIRST && s->kernel / QB_DTYPE_COUNT == OP_stop_gradient;
+    return alone;
+}
+
+bool code_settled(const Code *c, char *const *base)
+{
+    for (const Ins *s = c->ins; s < c->ins + c->n_ins && c->copies; s++)
+        if (base[s->o.base] + s->o.offset != base[s->a.base] + s->a.offset) return false;
+    return c->copies;
+}
+
 static bool compile(Compiler *k)
 {
     Code *c = k->c;
     const Region *r = k->r;
     read_region(k);
     fuse(k);
+    fuse_sums(k);
     find_last_uses(k);
     place_stores(k);
     int64_t period;
@@ -408,9 +501,11 @@ static bool compile(Compiler *k)
     if (!compile_stores(k) || !compile_reduces(k)) return false;
     for (int i = 0; i < c->n_folds; i++) c->folds[i].lanes += (k->n_kept + k->n_regs) * k->stride;
     c->thread_bytes += (k->n_kept + k->n_regs) * k->stride;
-    c->small = c->shape == SHAPE_FLAT && c->units == 1 && c->blocks == 1 && !c->partial;
+    c->small = small(c) && !c->partial;
     c->rows = c->size / c->w;
+    c->copies = copies_alone(c);
     set_chunk(k);
+    chain_last(c);
     return true;
 }
 

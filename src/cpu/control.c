@@ -2,7 +2,9 @@
    once per loop; from one iteration to the next only pointers change. A carry has two buffers, the
    memory of its result and one in scratch: a body reads one and writes the other, then they change
    places. The first iteration reads the operand itself, and the last one writes the result where it
-   can. */
+   can. A carry that slides (plan.h) has one buffer for two of it in scratch. It is written ever
+   farther from one end, where all rows but the new ones already are, so the copies of those are to
+   themselves and are left out (code_settled). At the other end it begins again, with a copy. */
 #include "cpu/cpu.h"
 
 static int64_t round64(int64_t n) { return (n + 63) & ~(int64_t)63; }
@@ -24,7 +26,7 @@ bool control_compile(ControlCode *o, const qb_plan *p, const Loop *l, Arena *kee
     }
     o->scratch.base = code_base(p, l->scratch, &zero);
     o->scratch.offset = zero;
-    if (l->op != OP_cond) o->code = emit_loop(l, l->body[l->op == OP_while]);
+    if (l->op != OP_cond && !l->slides) o->code = emit_loop(l, l->body[l->op == OP_while]);
     return true;
 }
 
@@ -61,7 +63,8 @@ static void leave(Entered *e, const qb_plan *body)
 static void allow_binding(Entered *e, const Loop *l, const qb_plan *body, char *memory)
 {
     const Exec *x = body->exec;
-    bool moves = l->xs || l->n_out > l->carries, few = l->length && l->length < WORTH_BINDING;
+    bool moves = l->xs || l->slides || l->n_out > l->carries,
+         few = l->length && l->length < WORTH_BINDING;
     if (x->n_bound && !moves && !few) e->bound = (Bound *)(memory + cpu_bytes(x));
 }
 
@@ -99,13 +102,35 @@ static bool run_cond(const ControlCode *o, const Isa *isa, Workspace *outer, qb_
 
 /* ---- carries ---- */
 
+/* Where in its buffer a carry that slides begins. */
+static char *first_place(const Loop *l, int k, char *second)
+{
+    return l->shift[k] > 0 ? second : second + (l->room[k] - round64(l->out[k].bytes));
+}
+
 /* Buffer i of each carry (0: the result, 1: scratch), written to by the next iteration. */
 static void write_to(const ControlCode *o, char *const *base, int i, char **out)
 {
     char *second = place(base, &o->scratch) + 64;
     for (int k = 0; k < o->l->carries; k++) {
-        out[k] = i ? second : place(base, &o->out[k]);
-        second += round64(o->l->out[k].bytes);
+        if (o->l->shift[k])
+            out[k] = first_place(o->l, k, second);
+        else
+            out[k] = i ? second : place(base, &o->out[k]);
+        second += o->l->room[k];
+    }
+}
+
+/* The carries that slide are written next to where they are; at the end of the buffer from its
+   beginning on. */
+static void slide(const ControlCode *o, char *const *base, char *const *in, char **out)
+{
+    char *second = place(base, &o->scratch) + 64;
+    for (int k = 0; k < o->l->carries; k++) {
+        int64_t room = o->l->room[k], shift = o->l->shift[k];
+        char *last = second + (room - o->l->out[k].bytes), *next = in[k] + shift;
+        if (shift) out[k] = next >= second && next <= last ? next : first_place(o->l, k, second);
+        second += room;
     }
 }
 
@@ -188,9 +213,11 @@ static bool run_scan(const ControlCode *o, const Isa *isa, Workspace *outer, qb_
             ok = interrupted(err);
         exchange(l->carries, in, out);
         if (i == 0) write_to(o, base, !start, out);
+        if (l->slides) slide(o, base, in, out);
         for (int k = first_x; k < end_x; k++) in[k] += step * l->in[k].bytes;
         for (int k = l->carries; k < l->n_out; k++) out[k] += step * l->out[k].bytes;
     }
+    if (l->slides) finish(o, base, in);
     leave(&e, body);
     return ok;
 }
@@ -236,6 +263,7 @@ static bool run_while(const ControlCode *o, const Isa *isa, Workspace *outer, qb
             ok = interrupted(err);
         exchange(l->carries, in, out);
         if (i == 0) write_to(o, base, 1, out);
+        if (l->slides) slide(o, base, in, out);
     }
     finish(o, base, in);
     leave(&e, body);

@@ -194,7 +194,7 @@ static char **bases_of(const Shared *s, int thread)
 {
     bool fresh;
     char **base = cpu_bases(s->x, s->w, thread, &fresh);
-    if (fresh && s->e->kind == STEP_REGION) vm_begin(&s->e->code, base);
+    if (fresh && s->e->kind == STEP_REGION) vm_begin(&s->e->code, s->isa, base);
     return base;
 }
 
@@ -209,11 +209,12 @@ static void region_task(void *arg, int64_t task, int thread)
 static void run_region(const Exec *x, const Exe *e, const Isa *isa, Workspace *w)
 {
     const Code *c = &e->code;
+    if (code_settled(c, w->base)) return;
     if (c->small || c->chunk >= c->units || w->threads == 1) {
         vm_alone(c, isa, w->base);
         return;
     }
-    vm_begin(c, w->base);
+    vm_begin(c, isa, w->base);
     w->epoch++;
     pool_run_on(region_task, &(Shared){x, e, isa, w, -1}, (c->units + c->chunk - 1) / c->chunk,
                 w->threads);

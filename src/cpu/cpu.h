@@ -42,7 +42,14 @@ typedef struct { /* for one operation and one operand dtype */
     /* total[i] = total[i] + next[i] */
     void (*join)(double *total, const double *next, int64_t n);
     double neutral; /* lanes start with its bytes */
+    /* as blocks and rows, of the products x[k] y[k], each rounded; NULL where there is none */
+    void (*dot_blocks)(double *out, const void *x, const void *y, int64_t n);
+    void (*dot_rows)(double *out, const void *x, const void *y, int64_t rows, int64_t w);
 } Reducer;
+
+/* A step and a product in one pass, as in CG or L-BFGS: o = a b + c, a b - c or c - a b (a Fused), and the sums of the blocks of o w. */
+typedef struct { double *o; const double *a, *b, *c, *w; } Chain;
+typedef void ChainFn(double *out, const Chain *x, int64_t n);
 
 /* ---- isa.c: the levels of this CPU, best first ---- */
 typedef struct GemmJob GemmJob;
@@ -50,6 +57,8 @@ typedef struct {
     const char *name; /* "v4" */
     KernelFn *const *kernels;                    /* [KERNEL_COUNT]; NULL where no such op exists for the dtype */
     const Reducer (*reducers)[REDUCE_FORMS];     /* [REDUCER_COUNT][QB_F32, QB_F64 or REDUCE_NATIVE] */
+    ChainFn *const *chains;                      /* [FUSED_COUNT] */
+    void (*spread)(void *o, const void *x, int64_t n); /* one float64, n times */
     void (*gemm)(const GemmJob *job, int64_t m0, int64_t m1);
     void (*pack)(const GemmJob *job);
     void (*gemm_f32)(const GemmJob *job, int64_t m0, int64_t m1); /* of native jobs */
@@ -96,12 +105,15 @@ typedef struct {
     Ref o, a, b, c;
     RunFn *code;    /* on the level `emitted`; NULL: none */
 } Ins;
-enum { INS_LOAD = KERNEL_COUNT, INS_STORE };
+/* INS_PICK: where with one truth value for all elements: a points to it, i is the kernel that copies b or c. Not in small regions. */
+enum { INS_LOAD = KERNEL_COUNT, INS_STORE, INS_PICK };
 typedef struct { Ref x; int64_t to, period, elem; } Repeat; /* a row or one element, expanded to a tile of the thread's memory */
 typedef struct {
     uint8_t kind, dtype, form;
     int64_t count;  /* mean: number of elements; 0 for the others */
-    Ref x, at;      /* operand; result at index 0 */
+    Ref x, y, at;   /* operand; the other factor where products are added up; result at index 0 */
+    bool dot;       /* products are */
+    const Ins *chain; /* then: the last instruction, which makes y and runs with the sum; NULL: no such one */
     Move move;      /* of the results */
     int64_t lanes;  /* of the thread: accumulators of a block, when leading dims are reduced */
     Ref parts;      /* block results [blocks][width], where an output has several blocks */
@@ -116,6 +128,7 @@ typedef struct {
     int64_t w, height;      /* reductions: row length and number of rows, of the iteration space seen as a matrix */
     int64_t per_row;        /* SHAPE_LONG_ROWS: tiles of a row. SHAPE_PANELS: panels of a row */
     int64_t width, blocks;  /* outputs of a reduction, and blocks of each */
+    bool copies;            /* nothing but copies of consecutive elements */
     bool small;             /* one tile, and its reductions have one block: vm_alone takes a shorter way */
     int64_t rows;           /* of a small one: results of a reduction */
     int64_t units, chunk;   /* work in pieces that touch no common result, and how many a thread takes at a time */
@@ -124,6 +137,7 @@ typedef struct {
     bool partial;           /* the block results are the result: they are added elsewhere (blocks.c) */
 } Code;
 bool code_compile(Code *c, const qb_plan *p, const Region *r, TileSet *tiles, Arena *keep, qb_error *err);
+bool code_settled(const Code *c, char *const *base); /* are its copies, where it is nothing else, copies of memory to itself? */
 int32_t code_base(const qb_plan *p, int32_t slot, int64_t *offset); /* base of a slot; adds its place to *offset, in bytes */
 
 /* ---- shape.c: how accesses lie, how the iteration space is cut ---- */
@@ -134,7 +148,7 @@ bool shape_repeats(const Code *c, int64_t period);                   /* may a ro
 void shape_shorten(Code *c, const Region *r, int64_t rows);          /* c, compiled for r, runs on the first rows of dims[0] only */
 
 /* ---- vm.c: runs the units of a region ---- */
-void vm_begin(const Code *c, char *const *base);                                 /* once per thread */
+void vm_begin(const Code *c, const Isa *isa, char *const *base);                 /* once per thread */
 void vm_run(const Code *c, const Isa *isa, char *const *base, int64_t u0, int64_t u1);
 void vm_finish(const Code *c, const Isa *isa, char *const *base);                /* once, after all units */
 void vm_alone(const Code *c, const Isa *isa, char *const *base);                 /* the three, here */

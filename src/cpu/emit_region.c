@@ -247,7 +247,7 @@ static void inline_region(Emitter *e, const Code *c)
 void emit_region(Emitter *e, const Exe *exe)
 {
     const Code *c = exe->kind == STEP_REGION ? &exe->code : NULL;
-    e->unit = c ? unit_of(c) : 0;
+    e->unit = c && c->small ? unit_of(c) : 0;
     bool small = c && e->w.n <= ENOUGH_BYTES && can_inline(c, e->unit) && !repeats_are_called(c);
     if (!small || (all_called(c) && !only_kernels(c))) {
         call_step(e, exe);

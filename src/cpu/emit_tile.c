@@ -99,8 +99,11 @@ static bool read_later(const Code *c, const Ref *x, int next)
         if (reads(&c->ins[i], x)) return true;
         if (same(&c->ins[i].o, x)) return false;
     }
-    for (int i = 0; i < c->n_folds; i++)
-        if (same(&c->folds[i].x, x)) return true;
+    for (int i = 0; i < c->n_folds; i++) {
+        const Fold *f = &c->folds[i];
+        if (same(&f->x, x) || (f->dot && same(&f->y, x)) || (f->chain && reads(f->chain, x)))
+            return true;
+    }
     return false;
 }
 

@@ -7,6 +7,8 @@
 #define LEVEL(level)                                                               \
     extern KernelFn *const kernels_##level[KERNEL_COUNT];                          \
     extern const Reducer reducers_##level[REDUCER_COUNT][REDUCE_FORMS];            \
+    extern ChainFn *const chains_##level[FUSED_COUNT];                             \
+    extern void spread_##level(void *o, const void *x, int64_t n);                 \
     extern void gemm_rows_##level(const GemmJob *job, int64_t m0, int64_t m1);     \
     extern void gemm_pack_##level(const GemmJob *job);                             \
     extern void gemm_rows_f32_##level(const GemmJob *job, int64_t m0, int64_t m1); \
@@ -14,6 +16,8 @@
     static const Isa isa_##level = {#level,                                        \
                                     kernels_##level,                               \
                                     reducers_##level,                              \
+                                    chains_##level,                                \
+                                    spread_##level,                                \
                                     gemm_rows_##level,                             \
                                     gemm_pack_##level,                             \
                                     gemm_rows_f32_##level,                         \

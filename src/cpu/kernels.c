@@ -73,6 +73,12 @@ CAST(f64, double, bool, Bool, x[k] != 0)
 CAST(f32, float, bool, Bool, x[k] != 0)
 #undef CAST
 
+void PASTE(spread, ISA)(void *o, const void *x, int64_t n)
+{
+    double *out = o, v = *(const double *)x;
+    _Pragma("omp simd") for (int64_t k = 0; k < n; k++) out[k] = v;
+}
+
 /* ---- the table, by kernel_op, kernel_cast and kernel_fused ---- */
 #define F_ROW(name) [OP_##name * QB_DTYPE_COUNT + QB_F64] = name##_f64, [OP_##name * QB_DTYPE_COUNT + QB_F32] = name##_f32,
 #define B_ROW(name) [OP_##name * QB_DTYPE_COUNT + QB_BOOL] = name##_bool,

@@ -61,6 +61,18 @@ INLINE void rest_of(Rest *r, int64_t n)
     }
 }
 
+/* Adds to the lanes the rest, fewer than 8 elements from x[k] on. */
+INLINE void add_rest(V lane[SET], const void *x, int64_t k, const Rest *r, LoadMask *mask1)
+{
+    if (!r->n) return;
+    UNROLL
+    for (int i = 0; i < SET; i++) {
+        int64_t at = i * LANES < r->n ? k + i * LANES
+                                      : k; /* an empty mask reads nothing, wherever it points */
+        lane[i] += (V)((Bits)mask1(r->mask[i], x, at) | (Bits)r->none[i]);
+    }
+}
+
 /* Adds to the lanes n elements from x[k] on, whole groups, then the rest. */
 INLINE void lanes_of(V lane[SET], const void *x, int64_t k, int64_t n, const Rest *r, Load1 *load1,
                      LoadMask *mask1)
@@ -69,13 +81,7 @@ INLINE void lanes_of(V lane[SET], const void *x, int64_t k, int64_t n, const Res
     for (int i = 0; i < SET; i++) lane[i] = splat(-0.0);
     for (int64_t end = k + n - r->n; k < end; k += SUM_LANES) UNROLL
     for (int i = 0; i < SET; i++) lane[i] += load1(x, k + i * LANES);
-    if (!r->n) return;
-    UNROLL
-    for (int i = 0; i < SET; i++) {
-        int64_t at = i * LANES < r->n ? k + i * LANES
-                                      : k; /* an empty mask reads nothing, wherever it points */
-        lane[i] += (V)((Bits)mask1(r->mask[i], x, at) | (Bits)r->none[i]);
-    }
+    add_rest(lane, x, k, r, mask1);
 }
 
 typedef double V4 __attribute__((vector_size(32)));
@@ -99,7 +105,7 @@ INLINE double tree_of(V lane[SET])
     return two[0] + two[1];
 }
 
-/* Two whole blocks at a time: one chain of additions alone waits for itself. */
+/* Two blocks at a time, the second one whole or not: one chain of additions alone waits for itself. */
 INLINE void blocks_of(double *out, const void *x, int64_t n, Load1 *load1, LoadMask *mask1)
 {
     int64_t k = 0;
@@ -115,12 +121,25 @@ INLINE void blocks_of(double *out, const void *x, int64_t n, Load1 *load1, LoadM
         *out++ = tree_of(a);
         *out++ = tree_of(b);
     }
-    for (; k < n; k += BLOCK) {
-        int64_t m = n - k < BLOCK ? n - k : BLOCK;
-        rest_of(&r, m % SUM_LANES);
-        lanes_of(a, x, k, m, &r, load1, mask1);
-        *out++ = tree_of(a);
+    if (k == n) return;
+    int64_t left = n - k, second = left - BLOCK, end = k + left / SUM_LANES * SUM_LANES;
+    rest_of(&r, left % SUM_LANES);
+    if (second <= 0) {
+        lanes_of(a, x, k, left, &r, load1, mask1);
+        *out = tree_of(a);
+        return;
     }
+    UNROLL
+    for (int i = 0; i < SET; i++) a[i] = b[i] = splat(-0.0);
+    int64_t j = k + BLOCK;
+    for (; j < end; j += SUM_LANES) UNROLL
+    for (int i = 0; i < SET; i++)
+        a[i] += load1(x, j - BLOCK + i * LANES), b[i] += load1(x, j + i * LANES);
+    add_rest(b, x, end, &r, mask1);
+    for (j -= BLOCK; j < k + BLOCK; j += SUM_LANES) UNROLL
+    for (int i = 0; i < SET; i++) a[i] += load1(x, j + i * LANES);
+    out[0] = tree_of(a);
+    out[1] = tree_of(b);
 }
 
 INLINE void rows_of(double *out, const void *x, int64_t rows, int64_t w, Load1 *load1,
@@ -134,6 +153,70 @@ INLINE void rows_of(double *out, const void *x, int64_t rows, int64_t w, Load1 *
         out[r] = tree_of(lane);
     }
 }
+
+/* ---- sums of products: the products are rounded, then added as above ---- */
+typedef struct {
+    const double *x, *y;
+} Factors;
+
+INLINE V load1_dot(const void *p, int64_t k)
+{
+    const Factors *f = p;
+    return load(f->x + k) * load(f->y + k);
+}
+
+INLINE V mask1_dot(M m, const void *p, int64_t k)
+{
+    const Factors *f = p;
+    return load_m(m, f->x + k) * load_m(m, f->y + k);
+}
+
+static void dot_blocks(double *out, const void *x, const void *y, int64_t n)
+{
+    const Factors f = {x, y};
+    blocks_of(out, &f, n, load1_dot, mask1_dot);
+}
+
+static void dot_rows(double *out, const void *x, const void *y, int64_t rows, int64_t w)
+{
+    const Factors f = {x, y};
+    rows_of(out, &f, rows, w, load1_dot, mask1_dot);
+}
+
+/* The same where one factor is made on the way. Every element is read once. */
+INLINE V chained(int fused, V a, V b, V c)
+{
+    return fused == FUSED_MUL_ADD ? a * b + c : fused == FUSED_MUL_SUB ? a * b - c : c - a * b;
+}
+
+#define CHAIN(name, fused)                                                                     \
+    INLINE V load1_##name(const void *p, int64_t k)                                            \
+    {                                                                                          \
+        const Chain *x = p;                                                                    \
+        V v = chained(fused, load(x->a + k), load(x->b + k), load(x->c + k));                  \
+        store(x->o + k, v);                                                                    \
+        return v * load(x->w + k);                                                             \
+    }                                                                                          \
+    INLINE V mask1_##name(M m, const void *p, int64_t k)                                       \
+    {                                                                                          \
+        const Chain *x = p;                                                                    \
+        V v = chained(fused, load_m(m, x->a + k), load_m(m, x->b + k), load_m(m, x->c + k));   \
+        store_m(x->o + k, m, v);                                                               \
+        return v * load_m(m, x->w + k);                                                        \
+    }                                                                                          \
+    static void name(double *out, const Chain *x, int64_t n)                                   \
+    {                                                                                          \
+        const Chain here = *x; /* stores cannot change this one: pointers stay in registers */ \
+        blocks_of(out, &here, n, load1_##name, mask1_##name);                                  \
+    }
+CHAIN(chain_mul_add, FUSED_MUL_ADD)
+CHAIN(chain_mul_sub, FUSED_MUL_SUB)
+CHAIN(chain_sub_mul, FUSED_SUB_MUL)
+#undef CHAIN
+
+ChainFn *const PASTE(chains, ISA)[FUSED_COUNT] = {[FUSED_MUL_ADD] = chain_mul_add,
+                                                  [FUSED_MUL_SUB] = chain_mul_sub,
+                                                  [FUSED_SUB_MUL] = chain_sub_mul};
 
 /* ---- sums along a column: a lane is a row of w accumulators, a vector neighbouring columns ---- */
 INLINE void lanes_add(double *lanes, const void *x, int64_t first, int64_t rows, int64_t w,
@@ -356,9 +439,9 @@ EXTREMES(min, smaller)
 #undef EXTREMES
 
 const Reducer PASTE(reducers, ISA)[REDUCER_COUNT][REDUCE_FORMS] = {
-#define ROW(op, tree, dtype, neutral) {op##_blocks_##dtype, op##_rows_##dtype, op##_lanes_##dtype, tree, op##_join, neutral}
-    [REDUCE_SUM] = {[QB_F32] = ROW(sum, sum_tree, f32, -0.0), [QB_F64] = ROW(sum, sum_tree, f64, -0.0),
-                    [REDUCE_NATIVE] = {native_blocks, native_rows, native_add, native_tree, sum_join, TWO_ZEROS}},
+#define ROW(op, tree, dtype, neutral) {op##_blocks_##dtype, op##_rows_##dtype, op##_lanes_##dtype, tree, op##_join, neutral, NULL, NULL}
+    [REDUCE_SUM] = {[QB_F32] = ROW(sum, sum_tree, f32, -0.0), [QB_F64] = {sum_blocks_f64, sum_rows_f64, sum_lanes_f64, sum_tree, sum_join, -0.0, dot_blocks, dot_rows},
+                    [REDUCE_NATIVE] = {native_blocks, native_rows, native_add, native_tree, sum_join, TWO_ZEROS, NULL, NULL}},
     [REDUCE_MAX] = {[QB_F32] = ROW(max, extreme_tree, f32, -Q_INF), [QB_F64] = ROW(max, extreme_tree, f64, -Q_INF),
                     [REDUCE_NATIVE] = ROW(max, extreme_tree, f32, -Q_INF)},
     [REDUCE_MIN] = {[QB_F32] = ROW(min, extreme_tree, f32, Q_INF), [QB_F64] = ROW(min, extreme_tree, f64, Q_INF),

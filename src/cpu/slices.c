@@ -276,7 +276,7 @@ static void multiply(Work *w)
 /* ---- what is not proved ---- */
 
 /* Block of k by block of k, so that a line of B comes from memory once for all of them. */
-static void run_chains(const GemmJob *g, Chain *c, int n)
+static void run_chains(const GemmJob *g, Element *c, int n)
 {
     const int full = (n + CHAINS - 1) / CHAINS * CHAINS;
     for (int i = n; i < full; i++) c[i] = c[0];
@@ -290,15 +290,15 @@ static void repair(const Work *w)
 {
     enum { MOST = 32 * CHAINS };
     const GemmJob *g = w->g;
-    Chain list[MOST];
+    Element list[MOST];
     int n = 0;
     for (int64_t group = 0; group < w->groups; group++)
         for (int64_t i = 0; i < w->rows; i++) {
             unsigned bits = w->failed[(i / LINES * w->groups + group) * LINES + i % LINES];
             for (; bits; bits &= bits - 1) {
                 int64_t j = group * LINES + __builtin_ctz(bits);
-                list[n++] = (Chain){w->a + i * g->a_row, (const float *)g->b + j * g->b_col,
-                                    w->c + i * g->c_row + j, 0};
+                list[n++] = (Element){w->a + i * g->a_row, (const float *)g->b + j * g->b_col,
+                                      w->c + i * g->c_row + j, 0};
                 if (n == MOST) run_chains(g, list, n), n = 0;
             }
         }

@@ -54,7 +54,7 @@ typedef struct { /* an element that is computed in the contract's order; a and b
     const float *a, *b;
     float *out;
     double total;
-} Chain;
+} Element;
 
 /* Between amx_open and amx_close a thread may call the others. */
 void amx_open(void);
@@ -64,6 +64,6 @@ void amx_largest(const Lines *p, uint32_t *bits); /* of each line; bits of |x| w
 void amx_left(const Lines *p, Group *g, int64_t k0, int64_t k1, int8_t *out);
 void amx_right(const Lines *p, Group *g, int64_t k0, int64_t k1, int8_t *out);
 void amx_strip(Strip *s, bool first, bool last);
-void amx_chains(Chain *c, int64_t a_step, int64_t b_step, int64_t k, bool first); /* a block of k */
+void amx_chains(Element *c, int64_t a_step, int64_t b_step, int64_t k, bool first); /* a block of k */
 
 #endif

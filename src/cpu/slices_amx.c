@@ -340,7 +340,7 @@ void amx_strip(Strip *s, bool first, bool last)
 }
 
 /* ---- elements without a proof ---- */
-void amx_chains(Chain *c, int64_t a_step, int64_t b_step, int64_t k, bool first)
+void amx_chains(Element *c, int64_t a_step, int64_t b_step, int64_t k, bool first)
 {
     double acc[CHAINS] = {0};
     for (int64_t l = 0; l < k; l++)

@@ -14,6 +14,11 @@ static inline char *address(char *const *base, const Ref *x, int64_t e)
 }
 
 /* ---- one tile: elements e .. e + n ---- */
+static inline void pick(KernelFn *copy, char *o, const char *x, int64_t n)
+{
+    if (o != x) copy(o, x, NULL, NULL, 0, n);
+}
+
 static inline void run_tile(const Code *c, const Isa *isa, char *const *base, int64_t e, int64_t n)
 {
     KernelFn *const *kernels = isa->kernels;
@@ -27,6 +32,8 @@ static inline void run_tile(const Code *c, const Isa *isa, char *const *base, in
         char *o = address(base, &s->o, e), *a = address(base, &s->a, e);
         if (s->kernel < KERNEL_COUNT)
             kernels[s->kernel](o, a, address(base, &s->b, e), address(base, &s->c, e), s->i, n);
+        else if (s->kernel == INS_PICK)
+            pick(kernels[s->i], o, address(base, *a ? &s->b : &s->c, e), n);
         else if (s->kernel == INS_LOAD)
             move_load(&c->moves[s->i], o, a, e, n);
         else
@@ -74,6 +81,36 @@ static const Reducer *reducer_of(const Isa *isa, const Fold *f)
     return &isa->reducers[f->kind][f->form];
 }
 
+/* Of elements e .. e + n a result per block, or per row of w <= BLOCK elements. */
+static void fold_blocks(const Fold *f, const Isa *isa, char *const *base, int64_t e, int64_t n,
+                        double *out)
+{
+    const Reducer *r = reducer_of(isa, f);
+    const Ins *s = f->chain;
+    if (s)
+        isa->chains[(s->kernel - FUSED_FIRST) / QB_DTYPE_COUNT](
+            out,
+            &(Chain){(double *)address(base, &s->o, e), (const double *)address(base, &s->a, e),
+                     (const double *)address(base, &s->b, e),
+                     (const double *)address(base, &s->c, e),
+                     (const double *)address(base, &f->x, e)},
+            n);
+    else if (f->dot)
+        r->dot_blocks(out, address(base, &f->x, e), address(base, &f->y, e), n);
+    else
+        r->blocks(out, address(base, &f->x, e), n);
+}
+
+static void fold_each(const Fold *f, const Isa *isa, char *const *base, int64_t e, int64_t rows,
+                      int64_t w, double *out)
+{
+    const Reducer *r = reducer_of(isa, f);
+    if (f->dot)
+        r->dot_rows(out, address(base, &f->x, e), address(base, &f->y, e), rows, w);
+    else
+        r->rows(out, address(base, &f->x, e), rows, w);
+}
+
 /* ---- FLAT: tiles of consecutive elements; rows that fit a tile may be reduced ---- */
 static void fold_rows(const Code *c, const Isa *isa, char *const *base, int64_t e, int64_t n,
                       int64_t first)
@@ -81,21 +118,17 @@ static void fold_rows(const Code *c, const Isa *isa, char *const *base, int64_t 
     int64_t rows = n / c->w;
     for (int i = 0; i < c->n_folds; i++) {
         const Fold *f = &c->folds[i];
-        const Reducer *r = reducer_of(isa, f);
-        const char *x = address(base, &f->x, e);
         double out[TILE];
         if (c->partial) {
-            r->blocks(parts_of(f, base), x, c->w);
+            fold_blocks(f, isa, base, e, c->w, parts_of(f, base));
             continue;
         }
         if (c->blocks == 1) {
-            r->rows(out, x, rows, c->w);
+            fold_each(f, isa, base, e, rows, c->w, out);
         } else {
-            double two[2];
-            for (int64_t k = 0; k < rows; k++) {
-                r->blocks(two, x + k * c->w * type_elem(f->dtype), c->w);
-                out[k] = step_of(f->kind, two[0], two[1]);
-            }
+            double two[2]; /* a tile of one row: two would not fit */
+            fold_blocks(f, isa, base, e, c->w, two);
+            out[0] = step_of(f->kind, two[0], two[1]);
         }
         vm_put(f, base, out, first, rows);
     }
@@ -114,14 +147,15 @@ static void run_flat(const Code *c, const Isa *isa, char *const *base, int64_t u
 /* ---- LONG_ROWS: a unit is one tile of one row, two blocks ---- */
 static void run_long_rows(const Code *c, const Isa *isa, char *const *base, int64_t u0, int64_t u1)
 {
-    for (int64_t u = u0; u < u1; u++) {
-        int64_t row = u / c->per_row, start = (u - row * c->per_row) * c->tile;
+    int64_t row = u0 / c->per_row, start = (u0 - row * c->per_row) * c->tile;
+    for (int64_t u = u0; u < u1; u++, start += c->tile) {
+        if (start >= c->w) row++, start = 0;
         int64_t e = row * c->w + start, n = c->w - start < c->tile ? c->w - start : c->tile;
         run_tile(c, isa, base, e, n);
         for (int i = 0; i < c->n_folds; i++) {
             const Fold *f = &c->folds[i];
             double two[2], *out = parts_of(f, base) + start / BLOCK * c->width + row;
-            reducer_of(isa, f)->blocks(two, address(base, &f->x, e), n);
+            fold_blocks(f, isa, base, e, n, two);
             out[0] = two[0];
             if (n > BLOCK) out[c->width] = two[1];
         }
@@ -190,11 +224,14 @@ static void run_panels(const Code *c, const Isa *isa, char *const *base, int64_t
 }
 
 /* ---- a region ---- */
-void vm_begin(const Code *c, char *const *base)
+void vm_begin(const Code *c, const Isa *isa, char *const *base)
 {
     for (const Repeat *r = c->repeats, *end = r + c->n_repeats; r < end; r++)
-        move_repeat(base[BASE_THREAD] + r->to, address(base, &r->x, 0), r->period, c->tile,
-                    r->elem);
+        if (r->period == 1 && r->elem == sizeof(double))
+            isa->spread(base[BASE_THREAD] + r->to, address(base, &r->x, 0), c->tile);
+        else
+            move_repeat(base[BASE_THREAD] + r->to, address(base, &r->x, 0), r->period, c->tile,
+                        r->elem);
 }
 
 void vm_small_fold(const Code *c, const Fold *f, const Isa *isa, char *const *base)
@@ -213,7 +250,7 @@ void vm_small_fold(const Code *c, const Fold *f, const Isa *isa, char *const *ba
 /* Loops over a few numbers spend their time here: no divisions, no way through buffers. */
 static void run_small(const Code *c, const Isa *isa, char *const *base)
 {
-    if (c->n_repeats) vm_begin(c, base);
+    if (c->n_repeats) vm_begin(c, isa, base);
     run_tile(c, isa, base, 0, c->size);
     for (int i = 0; i < c->n_folds; i++) vm_small_fold(c, &c->folds[i], isa, base);
 }
@@ -252,7 +289,7 @@ void vm_alone(const Code *c, const Isa *isa, char *const *base)
         run_small(c, isa, base);
         return;
     }
-    vm_begin(c, base);
+    vm_begin(c, isa, base);
     vm_run(c, isa, base, 0, c->units);
     vm_finish(c, isa, base);
 }

@@ -183,6 +183,9 @@ static void loop_body(Text *t, const Slot *slots, const Loop *l)
         spans(t, slots, groups[i].at, groups[i].from, groups[i].to);
         text_add(t, "\n");
     }
+    for (int k = 0; k < l->carries; k++)
+        if (l->shift[k])
+            text_add(t, "     carry %d slides by %lld bytes\n", k, (long long)l->shift[k]);
     for (int b = 0; b < 2; b++)
         if (l->body[b]) nested(t, l->body[b]);
 }

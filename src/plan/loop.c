@@ -85,6 +85,54 @@ static bool add_bodies(Draft *d, Loop *l, const Node *n)
     return ok;
 }
 
+/* ---- carries that slide ---- */
+
+enum { WORTH_SLIDING = 2048 }; /* bytes */
+
+static bool flat(const Region *r, const Access *at)
+{
+    int64_t dense = 1;
+    for (int d = r->rank - 1; d >= 0; dense *= r->dims[d--])
+        if (at->stride[d] != dense) return false;
+    return true;
+}
+
+/* What this store copies of carry k to another place in it: the bytes that it leaves out at one end,
+   negative ones at the other; else 0. */
+static int64_t moved(const qb_plan *body, const Region *r, const Store *s, int k, int64_t bytes)
+{
+    const Slot *to = &body->slots[s->at.slot];
+    if (to->kind != SLOT_OUTPUT || to->index != k || s->value >= r->n_loads) return 0;
+    const Load *x = &r->loads[s->value];
+    if (x->splat || !flat(r, &x->at) || !flat(r, &s->at)) return 0;
+    const Slot *from = &body->slots[x->at.slot];
+    if (from->kind != SLOT_INPUT || from->index != k) return 0;
+    int64_t elem = type_elem(x->dtype), shift = (x->at.offset - s->at.offset) * elem;
+    if (x->at.offset && s->at.offset) return 0;
+    return r->size * elem + (shift < 0 ? -shift : shift) == bytes ? shift : 0;
+}
+
+static void find_shifts(Loop *l, const qb_plan *body)
+{
+    for (int k = 0; k < l->carries; k++) {
+        const Span *o = &l->out[k];
+        for (int i = 0; i < body->n_steps && o->bytes >= WORTH_SLIDING && !l->shift[k]; i++) {
+            const Region *r = &body->steps[i].region;
+            if (body->steps[i].kind != STEP_REGION) continue;
+            for (int s = 0; s < r->n_stores && !l->shift[k]; s++)
+                l->shift[k] = moved(body, r, &r->stores[s], k, o->bytes);
+        }
+        l->slides |= l->shift[k] != 0;
+    }
+}
+
+/* What slides begins again at the end where it began, beside the place where it is. */
+static int64_t room(int64_t bytes, int64_t shift)
+{
+    if (!shift) return round_up(bytes);
+    return 2 * round_up(bytes) + round_up(shift < 0 ? -shift : shift);
+}
+
 /* ---- operands, results, memory ---- */
 
 static bool operand(Draft *d, Job *job, Id x, int32_t temp, Span *out)
@@ -118,13 +166,15 @@ static bool scratch(Draft *d, Job *job, Loop *l)
 {
     int64_t bytes = ALIGN;
     bool fits = true;
-    for (int k = 0; k < l->carries; k++)
-        fits &= !__builtin_add_overflow(bytes, round_up(l->out[k].bytes), &bytes);
+    for (int k = 0; k < l->carries; k++) {
+        l->room[k] = room(l->out[k].bytes, l->shift[k]);
+        fits &= !__builtin_add_overflow(bytes, l->room[k], &bytes);
+    }
     l->go = 0;
     for (int b = 0; b < 2 && fits; b++) {
-        int64_t room = l->body[b] && d->target->room ? d->target->room(l->body[b]) : 0;
+        int64_t work = l->body[b] && d->target->room ? d->target->room(l->body[b]) : 0;
         l->work[b] = bytes;
-        fits = room >= 0 && !__builtin_add_overflow(bytes, round_up(room), &bytes);
+        fits = work >= 0 && !__builtin_add_overflow(bytes, round_up(work), &bytes);
     }
     if (!fits) return plan_fail(d, QB_EMEMORY, "the working memory of a loop exceeds 2^63 bytes");
     l->scratch = memory_work(d, QB_BOOL, bytes);
@@ -143,7 +193,9 @@ static bool add_loop(Draft *d, const Node *n)
     job->step.line = n->line;
     l->in = plan_keep(d, l->n_in, sizeof *l->in);
     l->out = plan_keep(d, l->n_out, sizeof *l->out);
-    if (!l->in || !l->out || !add_bodies(d, l, n)) return false;
+    l->shift = plan_keep(d, l->carries, sizeof *l->shift);
+    l->room = plan_keep(d, l->carries, sizeof *l->room);
+    if (!l->in || !l->out || !l->shift || !l->room || !add_bodies(d, l, n)) return false;
     for (int k = 0; k < l->n_in; k++)
         if (!operand(d, job, n->x[k], d->temp[n->first][k], &l->in[k])) return false;
     for (int r = 0; r < l->n_out; r++)
@@ -152,6 +204,7 @@ static bool add_loop(Draft *d, const Node *n)
         for (int k = l->carries; k < l->carries + l->xs; k++) l->in[k].bytes /= l->length;
         for (int r = l->carries; r < l->n_out; r++) l->out[r].bytes /= l->length;
     }
+    find_shifts(l, l->body[n->op == OP_while]);
     return scratch(d, job, l);
 }
 

@@ -104,7 +104,10 @@ typedef struct {
    results, one iteration's slice: `bytes` of it, one after the other), its outputs the results. cond: operand 0 is the predicate, the
    bodies take the others. while: body 0 is the test before the first iteration; body 1 gives the next carries and the test of
    these. scratch is memory for one run: a second buffer for every carry (the first one is the result's), a byte for the test, the
-   workspaces of the bodies. Iterations allocate nothing. */
+   workspaces of the bodies. Iterations allocate nothing.
+   A carry SLIDES when the body makes it of itself without some rows at one end, with new ones at the other, as a history does. Where the
+   next one is written shift[k] bytes from this one (0: it does not slide), the rows that stay are in their place. room[k]: bytes of its
+   second buffer, in which two of it fit and a step between. */
 typedef struct { int32_t slot; int64_t offset, bytes; } Span; /* in bytes */
 typedef struct {
     uint8_t op;
@@ -112,6 +115,8 @@ typedef struct {
     int64_t length;      /* scan: iterations. while: the most there may be, 0: any number */
     int carries, xs, n_in, n_out;
     Span *in, *out;
+    int64_t *shift, *room; /* per carry, in bytes */
+    bool slides;         /* one of them does */
     qb_plan *body[2];    /* the plan owns them (qb_plan.bodies) */
     int32_t scratch;
     int64_t work[2];     /* where the workspaces are in it, after the carries; go: the byte */

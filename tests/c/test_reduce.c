@@ -99,6 +99,22 @@ static void check_all(const Isa *isa, int kind, int form)
         for (int64_t c = 0; c < w; c++)
             check_bits(out[c], block(kind, wide + c, rows, w), "lanes", kind, w);
     }
+    static double y[MOST], products[MOST];
+    for (int k = 0; k < MOST && r->dot_blocks; k++) {
+        y[k] = data.x[MOST - 1 - k];
+        products[k] = data.x[k] * y[k];
+    }
+    for (int64_t n = 1; n < 700 && r->dot_blocks; n += n < 20 ? 1 : 37) {
+        r->dot_blocks(out, data.x, y, n);
+        for (int64_t b = 0; b * BLOCK < n; b++) {
+            int64_t m = n - b * BLOCK < BLOCK ? n - b * BLOCK : BLOCK;
+            check_bits(out[b], block(kind, products + b * BLOCK, m, 1), "dot_blocks", kind, n);
+        }
+        if (n > BLOCK) continue;
+        r->dot_rows(out, data.x, y, 5, n);
+        for (int64_t k = 0; k < 5; k++)
+            check_bits(out[k], block(kind, products + k * n, n, 1), "dot_rows", kind, n);
+    }
     in_float32 = false; /* block results are added in float64 */
     for (int64_t n = 1; n < 40; n++) {
         double total[40];

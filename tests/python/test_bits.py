@@ -84,6 +84,10 @@ CASES = {
     "max": (lambda x: qb.max(qb.abs(x), axis=1), lambda dt: (data((50, 333), 0, dt),)),
     "matmul": (lambda a, b: a @ b, lambda dt: (data((130, 300), 0, dt), data((300, 70), 1, dt))),
     "matmul transposed": (lambda a, b: a.T @ b, lambda dt: (data((1000, 33), 0, dt), data((1000, 9), 1, dt))),
+    "sums of products": (
+        lambda x, y, s: (qb.sum(x * y), qb.mean(x * x), qb.sum((y - s * x) * x), qb.sum((s * y + x) ** 2)),
+        lambda dt: (data((481,), 0, dt), data((481,), 1, dt), data((), 2, dt)),
+    ),
     "gradient of a network": (qb.value_and_grad(burgers_loss), burgers_args),
 }
 
@@ -114,6 +118,39 @@ def test_eager_and_jit_give_the_same_bits(name, dtype):
     fun, make = CASES[name]
     args = make(dtype)
     assert as_bytes(fun(*args)) == as_bytes(qb.jit(fun)(*args))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    "shape", [(n,) for n in (1, 7, 128, 129, 200, 255, 256, 257, 300, 385, 513, 1000)] + [(3, 481)]
+)
+def test_sums_of_products_have_the_bits_of_their_parts(shape, level):
+    """Compiled they are one pass over the operands: the last step, the products and the sum."""
+    _core._set_isa(level)
+    x, y, z, s = *(data(shape, i) for i in range(3)), data((), 3)
+
+    def parts(x, y, z, s):
+        add, sub, other = x + s * y, x - s * y, s * y - x
+        sums = [qb.sum(v, axis=-1) for v in (x * y, x * x, add * z, z * sub, other * z, add * add)]
+        return sums, [qb.sum(sub * z, axis=-1), sub], qb.mean(x * y * z, axis=-1)
+
+    for i in range(6):  # alone in its region, too
+        assert as_bytes(qb.jit(lambda *a, i=i: parts(*a)[0][i])(x, y, z, s)) == as_bytes(parts(x, y, z, s)[0][i])
+    assert as_bytes(qb.jit(parts)(x, y, z, s)) == as_bytes(parts(x, y, z, s))
+    stored = qb.jit(lambda *a: parts(*a)[1])(x, y, z, s)
+    assert as_bytes(stored) == as_bytes(parts(x, y, z, s)[1])
+
+
+@pytest.mark.parametrize("pred", [True, False])
+@pytest.mark.parametrize("n", [1, 300, 1000])
+def test_a_choice_for_all_elements_has_the_bits_of_what_was_chosen(n, pred):
+    x, y, pred = data((n,), 0), data((n,), 1), qb.array(pred)
+    for f in (
+        lambda p, x, y: qb.where(p, x, y),
+        lambda p, x, y: qb.where(p, x * 2.0, y) - qb.where(p, 0.5, x + y),
+        lambda p, x, y: (qb.where(p, x + y, x), qb.sum(qb.where(p, x, 0.0) * y)),
+    ):
+        assert as_bytes(qb.jit(f)(pred, x, y)) == as_bytes(f(pred, x, y))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

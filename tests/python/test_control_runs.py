@@ -10,6 +10,74 @@ import threading
 import pytest
 import quabla as qb
 
+# ---- histories
+
+
+@pytest.fixture
+def steps(monkeypatch, capfd):
+    """steps(f, *args): the steps of jit(f), as text."""
+
+    def dump(f, *args):
+        monkeypatch.setenv("QUABLA_DUMP", "steps")
+        out = qb.jit(f)(*args)
+        monkeypatch.delenv("QUABLA_DUMP")
+        return out, capfd.readouterr().err
+
+    return dump
+
+
+def new_row(rows, x):
+    return (qb.sum(rows * x, axis=0) / (1.0 + qb.sum(rows * rows, axis=0)) + 0.1 * x).reshape([1, *x.shape])
+
+
+@pytest.mark.parametrize("loop", ["while", "scan"])
+@pytest.mark.parametrize("end", ["first", "last"])
+@pytest.mark.parametrize("n", [2, 3, 25, 26, 61])
+@pytest.mark.parametrize("shape, new", [((10, 97), 1), ((5, 64), 2), ((3, 481), 1), ((7, 50), 3)])
+def test_a_history_slides_and_has_the_bits_of_one_that_is_copied(steps, shape, new, end, n, loop):
+    """New rows at one end, the oldest ones lost at the other: only the new ones are written."""
+
+    def push(rows, x):
+        row = qb.concat([new_row(rows, x * (k + 1.0)) for k in range(new)])
+        return qb.concat([row, rows[:-new]] if end == "first" else [rows[new:], row])
+
+    def run(rows, x):
+        if loop == "scan":
+            return qb.scan(
+                lambda c, k: ((push(c[0], x + k), c[1] + c[0][0]), c[0][-1, 0]), (rows, x), qb.arange(float(n))
+            )
+        rows, total, _ = qb.while_loop(
+            lambda c: c[2] < n, lambda c: (push(c[0], x + c[2]), c[1] + c[0][0], c[2] + 1.0), (rows, x, qb.array(0.0))
+        )
+        return rows, total
+
+    key = qb.random.split(qb.random.key(0))
+    rows, x = qb.random.normal(key[0], shape), qb.random.normal(key[1], shape[1:])
+    out, text = steps(run, rows, x)
+    assert f"carry 0 slides by {8 * new * shape[1] * (-1 if end == 'first' else 1)} bytes" in text
+    for a, b in zip(qb.tree.leaves(out), qb.tree.leaves(run(rows, x))):
+        assert a.numpy().tobytes() == b.numpy().tobytes()
+
+
+@pytest.mark.parametrize(
+    "slides, body",
+    [
+        (True, lambda c: qb.concat([c[5:], c[:5]])),  # round and round
+        (False, lambda c: qb.concat([2.0 * c[:1], 1.5 * c[:-1]])),  # no row stays as it is
+        (False, lambda c: qb.concat([c[:1], c[:1], c[1:-1]])),  # the first row twice
+        (False, lambda c: qb.concat([c[1:3], c[2:]])),
+        (False, lambda c: qb.concat([c[:1] + 1.0, c[1:]])),
+    ],
+)
+def test_what_is_no_history_does_not_slide(steps, slides, body):
+    def run(x):
+        return qb.fori_loop(0, 100, lambda i, c: body(c), x)
+
+    out, text = steps(run, qb.arange(1200.0).reshape([40, 30]))
+    assert out.numpy().tobytes() == run(qb.arange(1200.0).reshape([40, 30])).numpy().tobytes()
+    assert ("slides by" in text) == slides
+
+
 # ---- memory
 
 

@@ -1,10 +1,14 @@
 """LBFGS: what it finds, why it stops, and what it survives."""
 
 import math
+import os
+import signal
+import threading
 
 import numpy as np
 import pytest
 import quabla as qb
+from quabla.optim.descent import advance, begin, reason_of
 
 LBFGS = qb.optim.LBFGS
 REASONS = {"gradient_tolerance", "change_tolerance", "max_iterations", "max_evaluations", "line_search_failed"}
@@ -50,21 +54,25 @@ def test_a_quadratic_with_a_bad_condition_is_solved():
     assert abs(x.numpy()).max() < 1e-6
 
 
-# ---- its parts, by the solver that asks for values ----
+# ---- its parts: the programs are ordinary functions, which run eagerly on values that a test makes
 
 
 def drive(fun, x, **options):
-    """The points that the solver asks for and accepts: (kind, x, value, gradient), kind "asked" or "taken"."""
-    step, solver = qb.jit(qb.value_and_grad(fun)), LBFGS(**options).solver(qb.array(x))
-    more = True
+    """The points that are asked for and accepted: (kind, x, value, gradient), kind "asked" or "taken"."""
+    step, limits, seen = qb.jit(qb.value_and_grad(fun)), LBFGS(**options), []
+
+    def evaluate(x):
+        value, grad = step(x)
+        seen.append(("asked", x.numpy(), value.item(), grad.numpy()))
+        return (value, {}), grad
+
+    like = qb.array(x)
+    state, more = begin(evaluate, limits, like), True
     while more:
-        asked = solver.point.numpy()
-        value, grad = step(qb.array(asked))
-        yield "asked", asked, value.item(), grad.numpy()
-        done = solver.iterations
-        more = solver.tell(value, grad)
-        if solver.iterations > done or not done:
-            yield "taken", solver.params.numpy(), solver.loss, grad.numpy()
+        seen.append(("taken", state["now"]["x"].numpy(), state["now"]["f"].item(), state["g"].numpy()))
+        more = reason_of(state) == "running"
+        state = advance(evaluate, limits, like, state) if more else state
+    return seen
 
 
 def two_loops(grad, pairs):
@@ -120,26 +128,107 @@ def test_a_search_takes_at_most_25_values_and_a_failed_one_starts_again_once():
     _, info = LBFGS().minimize(wall, qb.zeros((2,)))
     assert (info.reason, info.evaluations, info.iterations) == ("line_search_failed", 26, 0)
 
-    solver, scale = LBFGS().solver(qb.array([1.0, 1.0, 1.0])), np.array([1.0, 10.0, 100.0])
-    more, tries, trials = True, 0, []
-    while more:
-        point = solver.point.numpy()
-        broken = solver.iterations >= 4  # from here on no step helps
-        value = math.inf if broken else 0.5 * (scale * point**2).sum()
+    scale, trials, state = np.array([1.0, 10.0, 100.0]), [], None
+
+    def evaluate(x):  # from the fourth iteration on no step helps
+        point, broken = x.numpy(), state is not None and state["iterations"].item() >= 4
         if broken:
-            trials.append(point - solver.params.numpy())
-        more = solver.tell(value, qb.array(scale * point))
-        tries += broken
-    assert solver.reason == "line_search_failed"
-    assert solver.iterations == 4
+            trials.append(point - state["now"]["x"].numpy())
+        return (qb.array(math.inf if broken else 0.5 * (scale * point**2).sum()), {}), qb.array(scale * point)
+
+    like = qb.ones((3,))
+    state = begin(evaluate, LBFGS(), like)
+    while reason_of(state) == "running":
+        state = advance(evaluate, LBFGS(), like, state)
+    last, tries = state["now"]["x"].numpy(), len(trials)
+    assert reason_of(state) == "line_search_failed"
+    assert state["iterations"].item() == 4
     assert 10 <= tries <= 50
     trials = [t for t in trials if np.linalg.norm(t) > 1e-6]  # below it rounding turns them
     directions = [t / np.linalg.norm(t) for t in trials]
-    downhill = -scale * solver.params.numpy() / np.linalg.norm(scale * solver.params.numpy())
+    downhill = -scale * last / np.linalg.norm(scale * last)
     along = [bool(d @ downhill > 1 - 1e-12) for d in directions]
     assert not along[0]  # a quasi-Newton direction
     assert along == sorted(along)
     assert along[-1]  # steepest descent, to the end
+
+
+def test_an_iteration_has_the_same_bits_eager_and_compiled():
+    def evaluate(x):
+        value, grads = qb.value_and_grad(lambda p: rosenbrock(qb.concat([p["a"], p["b"].astype(qb.float64)])))(x)
+        return (value, {"half": 0.5 * value}), grads
+
+    limits = LBFGS(history=3)
+    like = {"a": qb.full((9,), -1.0), "b": qb.array([0.5, 2.0], dtype=qb.float32)}
+    state = begin(evaluate, limits, like)
+    compiled = qb.jit(lambda state: advance(evaluate, limits, like, state))
+    for _ in range(8):
+        eager, state = advance(evaluate, limits, like, state), compiled(state)
+        assert [a.numpy().tobytes() for a in qb.tree.leaves(eager)] == [
+            b.numpy().tobytes() for b in qb.tree.leaves(state)
+        ]
+    assert state["iterations"].item() >= 7
+    assert state["now"]["terms"]["half"].item() == 0.5 * state["now"]["f"].item()
+
+
+def test_an_iteration_is_one_plan_that_is_kept_with_the_function():
+    traced = []
+
+    def counted(x):
+        traced.append(x)
+        return rosenbrock(x)
+
+    lbfgs = LBFGS(max_iterations=20)
+    infos = [lbfgs.minimize(counted, qb.array([-1.2, 1.0]))[1] for _ in range(3)]
+    assert infos[0] == infos[1] == infos[2]
+    assert len(traced) == 2  # the first value, and the iteration
+    lbfgs.max_iterations = 3
+    assert lbfgs.minimize(counted, qb.array([-1.2, 1.0]))[1].iterations == 3
+
+
+def runs(program):
+    """How often a compiled function has run its plan."""
+    return sum(entry["calls"] for cache in qb.explain(program).caches for entry in cache["entries"])
+
+
+def test_a_run_is_two_plans_and_with_a_callback_an_iteration_is_one():
+    def fun(x):
+        return rosenbrock(x)
+
+    lbfgs, x = LBFGS(), qb.array([-1.2, 1.0])
+    begin, advance, run = lbfgs._programs(fun)
+    info = lbfgs.minimize(fun, x)[1]
+    assert (runs(begin), runs(advance), runs(run)) == (1, 0, 1)
+    assert info.evaluations > info.iterations > 30
+    lbfgs.minimize(fun, x, callback=lambda p, i: False)
+    assert (runs(begin), runs(advance), runs(run)) == (2, info.iterations, 1)
+
+    trainer = qb.optim.Trainer(fun, x, lbfgs)
+    for _ in range(5):
+        trainer.step()
+    steps = trainer._run
+    assert (runs(steps._begin), runs(steps._advance), runs(steps._run)) == (1, 5, 0)
+    steps._pace = 20  # what a few milliseconds came to
+    trainer.run(20)
+    assert (runs(steps._begin), runs(steps._advance), runs(steps._run)) == (1, 5, 1)
+    assert trainer.steps == 25
+
+
+def test_no_iteration_copies_the_history(monkeypatch, capfd):
+    monkeypatch.setenv("QUABLA_DUMP", "steps")
+    LBFGS(history=8).minimize(lambda x: rosenbrock(x), qb.full((50,), -1.0))
+    assert capfd.readouterr().err.count("slides by -400 bytes") >= 2
+
+
+def test_a_trainer_makes_the_steps_of_minimize_in_any_portions():
+    x, seen = qb.full((20,), -1.0), []
+    LBFGS(history=3, max_iterations=60).minimize(rosenbrock, x, callback=lambda p, i: seen.append((i.loss, p.tolist())))
+    for portions in ([60], [1] * 60, [7, 20, 33], [2, 58]):
+        trainer = qb.optim.Trainer(rosenbrock, x, LBFGS(history=3))
+        for n in portions:
+            trainer.run(n)
+        assert trainer.history["loss"].tolist() == [loss for loss, _ in seen]
+        assert trainer.params.tolist() == seen[-1][1]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7])
@@ -271,6 +360,18 @@ def test_an_exception_in_the_function_comes_out():
 
     with pytest.raises(KeyError):
         LBFGS().minimize(rosenbrock, qb.array([-1.2, 1.0]), callback=fail)
+
+
+def test_ctrl_c_ends_a_run_that_is_one_plan():
+    lbfgs = LBFGS(tolerance_grad=0.0, tolerance_change=0.0, history=3, max_iterations=10**9)
+    lbfgs.minimize(rosenbrock, qb.full((50_000,), -1.0), callback=lambda p, info: True)
+    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            lbfgs.minimize(rosenbrock, qb.full((50_000,), -1.0))
+    finally:
+        timer.cancel()
 
 
 def test_results_do_not_depend_on_threads():

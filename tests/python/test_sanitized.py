@@ -10,7 +10,14 @@ import pytest
 from test_c import SANITIZER_OPTIONS, has_sanitizers
 
 ROOT = pathlib.Path(__file__).parents[2]
-FILES = ["test_io.py", "test_random.py", "test_lbfgs.py", "test_trainer.py", "test_interrupts.py", "test_machine_code.py"]
+FILES = [
+    "test_io.py",
+    "test_random.py",
+    "test_lbfgs.py",
+    "test_trainer.py",
+    "test_interrupts.py",
+    "test_machine_code.py",
+]
 
 
 @pytest.mark.skipif("QUABLA_EXHAUSTIVE" not in os.environ, reason="make exhaustive: builds the extension once more")

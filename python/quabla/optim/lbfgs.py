@@ -1,13 +1,18 @@
 """LBFGS: limited-memory BFGS with a strong Wolfe line search, for losses that give the same value every time."""
 
 import math
+import weakref
 
 from .. import _core as qb
 from .._arguments import function
 from .._core import tree
 from .base import check_not_negative
+from .descent import params_of, programs, reason_of
 
 __all__ = ["LBFGS"]
+
+_NO_GOAL = qb.array(math.inf)
+_PROGRAMS = weakref.WeakKeyDictionary()  # function -> {settings: its programs}
 
 
 class Info(dict):
@@ -19,12 +24,13 @@ class Info(dict):
         raise AttributeError(f"info has no '{name}'; it has {', '.join(self)}")
 
 
-def _info(solver, reason):
+def _info(state, reason=None):
+    reason = reason or reason_of(state)
     return Info(
-        iterations=solver.iterations,
-        evaluations=solver.evaluations,
-        loss=solver.loss,
-        grad_norm=solver.grad_norm,
+        iterations=int(state["iterations"].item()),
+        evaluations=int(state["evaluations"].item()),
+        loss=state["now"]["f"].item(),
+        grad_norm=state["now"]["grad_norm"].item(),
         converged=reason in ("gradient_tolerance", "change_tolerance"),
         reason=reason,
     )
@@ -85,19 +91,6 @@ class LBFGS:
         if not isinstance(line_search, str) or line_search != "strong_wolfe":
             raise ValueError(f"LBFGS: line_search {line_search!r}; there is 'strong_wolfe'")
 
-    def solver(self, params, max_iterations=None):
-        """A run from params: evaluate at `point`, then tell(value, grads), until that is False."""
-        narrow = any(p.dtype is qb.float32 for p in tree.leaves(params))
-        return qb.Lbfgs(
-            params,
-            self.history,
-            float(max_iterations or self.max_iterations),
-            float(self.max_evaluations or math.inf),
-            self.tolerance_grad,
-            self.tolerance_change,
-            4 * (2.0**-23 if narrow else 2.0**-52),
-        )
-
     def minimize(self, fun, params, *args, callback=None):
         """(params, info) of a local minimum of fun(params, *args) near params.
 
@@ -117,17 +110,32 @@ class LBFGS:
         function("LBFGS.minimize", "callback", callback)
         if not callable(fun):
             raise TypeError(f"LBFGS.minimize: fun is a function, not a {type(fun).__name__}")
-        step, solver = qb.jit(qb.value_and_grad(fun)), self.solver(params)
+        begin, advance, run = self._programs(fun)
+        state, done = begin(params, *args), 0
         if callback is None:
-            while solver.tell(*step(solver.point, *args)):
-                pass
-            return solver.params, _info(solver, solver.reason)
-        done, more = 0, True
-        while more:
-            more = solver.tell(*step(solver.point, *args))
-            if solver.iterations == done:
+            state, _ = run(params, state, None, _NO_GOAL, *args)
+        while reason_of(state) == "running":
+            state = advance(params, state, *args)
+            info = _info(state)
+            if info.iterations == done:
                 continue
-            done = solver.iterations
-            if callback(solver.params, _info(solver, solver.reason)) and more:
-                return solver.params, _info(solver, "callback")
-        return solver.params, _info(solver, solver.reason)
+            done, stop = info.iterations, callback(params_of(params, state["now"]["x"]), info)
+            if stop and info.reason == "running":
+                return params_of(params, state["now"]["x"]), _info(state, "callback")
+        return params_of(params, state["now"]["x"]), _info(state)
+
+    def _programs(self, fun):
+        """The programs for fun, kept as long as it lives: they hold it weakly."""
+        settings = tuple(vars(self).values())
+        try:
+            kept, ref = _PROGRAMS.setdefault(fun, {}), weakref.ref(fun)
+        except TypeError:  # no weak reference to it, or no hash
+            kept, ref = {}, lambda: fun
+        if settings not in kept:
+
+            def total(params, *args):
+                return ref()(params, *args), {}
+
+            total.__name__ = total.__qualname__ = getattr(fun, "__name__", "fun")  # what messages call it
+            kept[settings] = programs(total, self)
+        return kept[settings]

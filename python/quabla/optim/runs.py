@@ -5,16 +5,20 @@ steps, (loss, terms, rate)). Its own state is a tree that a run of the same opti
 come between any two lines: after settle(), state and log agree on the steps that were made.
 """
 
+import copy
 import math
+import time
 
 from .. import _core as qb
 from .._core import tree
 from .base import Optimizer
+from .descent import params_of, programs, reason_of
 from .lbfgs import LBFGS
 
 __all__ = ["LOG_ROWS", "Problem", "first_state", "start"]
 
 _KEPT = ("best", "best_loss", "finite")
+ROWS = 128  # iterations of L-BFGS in one plan, at most
 LOG_ROWS = 64  # of single steps; a longer log keeps Python's garbage collector busy
 
 
@@ -134,78 +138,93 @@ class StepRun:
 
 
 class LbfgsRun:
-    """L-BFGS: an iteration is a step. The loss of a step is the one that it reached."""
+    """L-BFGS: an iteration is a step. The loss of a step is the one that it reached. Many steps are one plan, for about 20 ms."""
 
     def __init__(self, problem, history, optimizer, state):
-        self._history, self._optimizer, self._value = history, optimizer, problem.value
-        self._evaluate = qb.jit(qb.value_and_grad(problem.total, has_aux=True), **problem.options)
+        self._history, self._like = history, state["params"]
+        limits = copy.copy(optimizer)
+        limits.max_iterations = math.inf  # the number of steps stands in its place
+        self._begin, self._advance, self._run = programs(problem.total, limits, **problem.options)
         self._kept = {k: state[k] for k in _KEPT}
-        solver = self._new_solver(state["params"])
-        if "solver" in state:
-            solver.restore(state["solver"])
-        self._now = solver, history.steps - solver.iterations, problem.data  # the second: the step of its iteration 0
-
-    def _new_solver(self, params):
-        return self._optimizer.solver(params, max_iterations=2**53)
+        self._pace = 1  # steps in one plan
+        solver = state["solver"] if "solver" in state else self._begin(state["params"], *problem.data)
+        self._now = solver, history.steps - _made(solver), problem.data, None
+        # The second: the step of its iteration 0. The last: what the log must tell before the next step.
 
     def set_data(self, data):
         """Other data is another function: the curvature seen so far is forgotten."""
         self.settle()
-        self._kept, self._now = self._best(), (self._new_solver(self.params), self._history.reached(), data)
+        self._kept, self._now = self._best(), (self._begin(self.params, *data), self._history.reached(), data, None)
 
     def settle(self):
-        """Write the row of the last iteration, if that is missing."""
-        solver, first, data = self._now
-        if first + solver.iterations > self._history.reached():
-            self._log(*self._value(solver.params, *data))
-
-    def _log(self, loss, terms):
-        at = self._now[1] + self._now[0].iterations - 1
-        numbers = {name: float(term) for name, term in terms.items()}
-        self._history.log.append((at, 1, (float(loss), numbers, None)))
-
-    def _iterate(self):
-        """One iteration. False at the end of the run."""
-        solver, _, data = self._now
-        self.settle()
-        done, more = solver.iterations, solver.reason == "running"
-        while more and solver.iterations == done:
-            (loss, terms), grads = self._evaluate(solver.point, *data)
-            more = solver.tell(loss, grads)
-        if solver.iterations == done:
-            return False
-        if loss.item() == solver.loss:
-            self._log(loss, terms)
-        else:  # a search that failed went back to an earlier point
-            self.settle()
-        return more
+        """Write the rows of the last steps, if they are missing."""
+        entry = self._now[3]
+        if entry and entry[0] + entry[1] > self._history.reached():
+            self._history.log.append(entry)
 
     def step(self):
         """One iteration; the loss after it."""
-        self._iterate()
-        return qb.array(self._now[0].loss)
+        self.settle()
+        solver, first, data, entry = self._now
+        done = _made(solver)
+        while reason_of(solver) == "running" and _made(solver) == done:
+            solver = self._advance(self._like, solver, *data)
+        if _made(solver) > done:
+            numbers = {name: term.item() for name, term in solver["now"]["terms"].items()}
+            entry = (first + done, 1, (solver["now"]["f"].item(), numbers, None))
+        self._now = solver, first, data, entry
+        self.settle()
+        return solver["now"]["f"]
 
     def run(self, steps):
         """That many iterations. The reason of L-BFGS where it ended before."""
-        for _ in range(steps):
-            if not self._iterate():
-                return self._now[0].reason
+        goal = _made(self._now[0]) + steps
+        while reason_of(self._now[0]) == "running" and _made(self._now[0]) < goal:
+            begin = time.perf_counter()
+            self._many(min(self._pace, goal - _made(self._now[0])))
+            took = time.perf_counter() - begin
+            self._pace = max(1, min(ROWS, 4 * self._pace, int(self._pace * 0.02 / max(took, 1e-6))))
             if len(self._history.log) >= LOG_ROWS:
                 self._history.take()
-        return None
+        reason = reason_of(self._now[0])
+        return None if reason == "running" else reason
+
+    def _many(self, steps):
+        """That many iterations in one plan, fewer at the end of the run or after very many searches."""
+        self.settle()
+        solver, first, data, entry = self._now
+        done, names = _made(solver), sorted(solver["now"]["terms"])
+        room = qb.zeros((ROWS, 2 + len(names)))
+        solver, log = self._run(self._like, solver, room, qb.array(float(done + steps)), *data)
+        made, rows = _made(solver) - done, [row for row in reversed(log.tolist()) if row[0] > done]
+        rows = [b for a, b in zip([[done], *rows], rows) if b[0] > a[0]]  # of the searches that gained something
+        if made:
+            if reason_of(solver) != "running":  # it may have gone back to an earlier point
+                now = solver["now"]
+                rows[-1] = [now["f"].item(), *(now["terms"][name].item() for name in names)]
+                rows[-1].insert(0, float(done + made))
+            _, losses, *columns = zip(*rows)
+            terms = {name: qb.array(list(c)) for name, c in zip(names, columns)}
+            entry = (first + done, made, (qb.array(list(losses)), terms, None))
+        self._now = solver, first, data, entry
+        self.settle()
 
     @property
     def params(self):
-        return self._now[0].params
+        return params_of(self._like, self._now[0]["now"]["x"])
 
     def _best(self):
         solver, kept = self._now[0], self._kept
-        if not solver.iterations:
+        if not _made(solver):
             return kept
-        if solver.best_loss < kept["best_loss"].item():
-            kept = {"best": solver.best, "best_loss": qb.array(solver.best_loss)}
-        return {**self._kept, **kept, "finite": solver.params}
+        if solver["best"]["f"].item() < kept["best_loss"].item():
+            kept = {"best": params_of(self._like, solver["best"]["x"]), "best_loss": solver["best"]["f"]}
+        return {**self._kept, **kept, "finite": self.params}
 
     @property
     def state(self):
-        return {"params": self.params, "solver": self._now[0].dump(), **self._best()}
+        return {"params": self.params, "solver": self._now[0], **self._best()}
+
+
+def _made(solver):
+    return int(solver["iterations"].item())

@@ -283,7 +283,8 @@ class Trainer:
         progress: show loss, terms, steps per second and time left.
         Returns info: steps (of this call), loss, best_loss, seconds, and reason: "finished" when all phases had their steps, the reason
         of L-BFGS when it ended the last phase early, else "target", "patience", "seconds", "callback", or "not_finite": then the
-        parameters are the last ones whose loss was finite. Ctrl-C raises KeyboardInterrupt between two steps and loses none.
+        parameters are the last ones whose loss was finite. Ctrl-C raises KeyboardInterrupt between two steps and loses none,
+        of L-BFGS those of the last 20 ms.
         After resume, fit with the same phases goes on where the checkpoint was written.
         Raises ValueError for phases and numbers out of range, and where a schedule gives a negative or non-finite rate.
 
