@@ -438,12 +438,40 @@ static bool same_ref(const Ref *a, const Ref *b)
     return a->base == b->base && a->offset == b->offset && a->scale == b->scale;
 }
 
+/* Does an instruction or a sum read this? */
+static bool is_read(const Code *c, const Ref *x)
+{
+    for (const Ins *s = c->ins; s < c->ins + c->n_ins; s++)
+        if (same_ref(&s->a, x) || same_ref(&s->b, x) || same_ref(&s->c, x)) return true;
+    return same_ref(&c->folds[0].x, x);
+}
+
+/* A chain whose factor is one number reads it where it lies; no tile of it is made then. */
+static void take_one(Code *c, Fold *f, Ins *chain)
+{
+    for (int i = 0; i < c->n_repeats; i++) {
+        Repeat *r = &c->repeats[i];
+        const Ref tile = {BASE_THREAD, 0, r->to};
+        if (r->period != 1) continue;
+        if (same_ref(&chain->b, &tile)) {
+            const Ref a = chain->a;
+            chain->a = chain->b;
+            chain->b = a;
+        }
+        if (!same_ref(&chain->a, &tile) || same_ref(&chain->b, &tile)) continue;
+        f->one = true;
+        f->a = r->x;
+        if (!is_read(c, &tile) && !same_ref(&chain->c, &tile)) *r = c->repeats[--c->n_repeats];
+        return;
+    }
+}
+
 /* Where the last instruction makes a factor of the only sum, they run in one pass. */
 static void chain_last(Code *c)
 {
     Fold *f = c->folds;
     if (c->shape != SHAPE_LONG_ROWS || c->n_folds != 1 || !f->dot || !c->n_ins) return;
-    const Ins *last = &c->ins[c->n_ins - 1];
+    Ins *last = &c->ins[c->n_ins - 1];
     if (last->kernel < FUSED_FIRST || last->kernel >= NATIVE_FIRST) return;
     if (same_ref(&last->o, &f->x)) {
         const Ref x = f->x;
@@ -453,6 +481,16 @@ static void chain_last(Code *c)
     if (!same_ref(&last->o, &f->y)) return;
     f->chain = last;
     c->n_ins--;
+    take_one(c, f, last);
+}
+
+static bool whole(const Code *c)
+{
+    const Fold *f = c->folds;
+    if (c->shape != SHAPE_LONG_ROWS || c->height != 1 || c->n_ins || c->n_folds != 1) return false;
+    const Ins *s = f->chain;
+    bool chain = !s || (s->o.scale && (f->one || s->a.scale) && s->b.scale && s->c.scale);
+    return chain && f->x.scale && (!f->dot || s || f->y.scale);
 }
 
 /* Units a thread takes at a time: several microseconds of work, and all of it below twice that. */
@@ -506,6 +544,7 @@ static bool compile(Compiler *k)
     c->copies = copies_alone(c);
     set_chunk(k);
     chain_last(c);
+    c->whole = whole(c);
     return true;
 }
 

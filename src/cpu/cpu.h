@@ -57,7 +57,7 @@ typedef struct {
     const char *name; /* "v4" */
     KernelFn *const *kernels;                    /* [KERNEL_COUNT]; NULL where no such op exists for the dtype */
     const Reducer (*reducers)[REDUCE_FORMS];     /* [REDUCER_COUNT][QB_F32, QB_F64 or REDUCE_NATIVE] */
-    ChainFn *const *chains;                      /* [FUSED_COUNT] */
+    ChainFn *const (*chains)[2];                 /* [FUSED_COUNT][is a one number for all elements?] */
     void (*spread)(void *o, const void *x, int64_t n); /* one float64, n times */
     void (*gemm)(const GemmJob *job, int64_t m0, int64_t m1);
     void (*pack)(const GemmJob *job);
@@ -114,6 +114,8 @@ typedef struct {
     Ref x, y, at;   /* operand; the other factor where products are added up; result at index 0 */
     bool dot;       /* products are */
     const Ins *chain; /* then: the last instruction, which makes y and runs with the sum; NULL: no such one */
+    bool one;       /* a of chain is one number, at `a` */
+    Ref a;
     Move move;      /* of the results */
     int64_t lanes;  /* of the thread: accumulators of a block, when leading dims are reduced */
     Ref parts;      /* block results [blocks][width], where an output has several blocks */
@@ -128,6 +130,7 @@ typedef struct {
     int64_t w, height;      /* reductions: row length and number of rows, of the iteration space seen as a matrix */
     int64_t per_row;        /* SHAPE_LONG_ROWS: tiles of a row. SHAPE_PANELS: panels of a row */
     int64_t width, blocks;  /* outputs of a reduction, and blocks of each */
+    bool whole;             /* one long row of consecutive elements that is reduced, and nothing else: no need of tiles */
     bool copies;            /* nothing but copies of consecutive elements */
     bool small;             /* one tile, and its reductions have one block: vm_alone takes a shorter way */
     int64_t rows;           /* of a small one: results of a reduction */

@@ -7,7 +7,7 @@
 #define LEVEL(level)                                                               \
     extern KernelFn *const kernels_##level[KERNEL_COUNT];                          \
     extern const Reducer reducers_##level[REDUCER_COUNT][REDUCE_FORMS];            \
-    extern ChainFn *const chains_##level[FUSED_COUNT];                             \
+    extern ChainFn *const chains_##level[FUSED_COUNT][2];                          \
     extern void spread_##level(void *o, const void *x, int64_t n);                 \
     extern void gemm_rows_##level(const GemmJob *job, int64_t m0, int64_t m1);     \
     extern void gemm_pack_##level(const GemmJob *job);                             \

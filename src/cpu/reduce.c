@@ -189,34 +189,47 @@ INLINE V chained(int fused, V a, V b, V c)
     return fused == FUSED_MUL_ADD ? a * b + c : fused == FUSED_MUL_SUB ? a * b - c : c - a * b;
 }
 
-#define CHAIN(name, fused)                                                                     \
-    INLINE V load1_##name(const void *p, int64_t k)                                            \
-    {                                                                                          \
-        const Chain *x = p;                                                                    \
-        V v = chained(fused, load(x->a + k), load(x->b + k), load(x->c + k));                  \
-        store(x->o + k, v);                                                                    \
-        return v * load(x->w + k);                                                             \
-    }                                                                                          \
+/* one: a is one number for all elements. */
+INLINE V load1_chain(int fused, bool one, const void *p, int64_t k)
+{
+    const Chain *x = p;
+    V a = one ? splat(*x->a) : load(x->a + k),
+      v = chained(fused, a, load(x->b + k), load(x->c + k));
+    store(x->o + k, v);
+    return v * load(x->w + k);
+}
+
+INLINE V mask1_chain(int fused, bool one, M m, const void *p, int64_t k)
+{
+    const Chain *x = p;
+    V a = one ? splat(*x->a) : load_m(m, x->a + k);
+    V v = chained(fused, a, load_m(m, x->b + k), load_m(m, x->c + k));
+    store_m(x->o + k, m, v);
+    return v * load_m(m, x->w + k);
+}
+
+#define CHAIN(name, fused, one)                                                                \
+    INLINE V load1_##name(const void *p, int64_t k) { return load1_chain(fused, one, p, k); }  \
     INLINE V mask1_##name(M m, const void *p, int64_t k)                                       \
     {                                                                                          \
-        const Chain *x = p;                                                                    \
-        V v = chained(fused, load_m(m, x->a + k), load_m(m, x->b + k), load_m(m, x->c + k));   \
-        store_m(x->o + k, m, v);                                                               \
-        return v * load_m(m, x->w + k);                                                        \
+        return mask1_chain(fused, one, m, p, k);                                               \
     }                                                                                          \
     static void name(double *out, const Chain *x, int64_t n)                                   \
     {                                                                                          \
         const Chain here = *x; /* stores cannot change this one: pointers stay in registers */ \
         blocks_of(out, &here, n, load1_##name, mask1_##name);                                  \
     }
-CHAIN(chain_mul_add, FUSED_MUL_ADD)
-CHAIN(chain_mul_sub, FUSED_MUL_SUB)
-CHAIN(chain_sub_mul, FUSED_SUB_MUL)
+CHAIN(chain_mul_add, FUSED_MUL_ADD, false)
+CHAIN(chain_mul_sub, FUSED_MUL_SUB, false)
+CHAIN(chain_sub_mul, FUSED_SUB_MUL, false)
+CHAIN(scaled_add, FUSED_MUL_ADD, true)
+CHAIN(scaled_sub, FUSED_MUL_SUB, true)
+CHAIN(sub_scaled, FUSED_SUB_MUL, true)
 #undef CHAIN
 
-ChainFn *const PASTE(chains, ISA)[FUSED_COUNT] = {[FUSED_MUL_ADD] = chain_mul_add,
-                                                  [FUSED_MUL_SUB] = chain_mul_sub,
-                                                  [FUSED_SUB_MUL] = chain_sub_mul};
+ChainFn *const PASTE(chains, ISA)[FUSED_COUNT][2] = {[FUSED_MUL_ADD] = {chain_mul_add, scaled_add},
+                                                     [FUSED_MUL_SUB] = {chain_mul_sub, scaled_sub},
+                                                     [FUSED_SUB_MUL] = {chain_sub_mul, sub_scaled}};
 
 /* ---- sums along a column: a lane is a row of w accumulators, a vector neighbouring columns ---- */
 INLINE void lanes_add(double *lanes, const void *x, int64_t first, int64_t rows, int64_t w,

@@ -88,9 +88,10 @@ static void fold_blocks(const Fold *f, const Isa *isa, char *const *base, int64_
     const Reducer *r = reducer_of(isa, f);
     const Ins *s = f->chain;
     if (s)
-        isa->chains[(s->kernel - FUSED_FIRST) / QB_DTYPE_COUNT](
+        isa->chains[(s->kernel - FUSED_FIRST) / QB_DTYPE_COUNT][f->one](
             out,
-            &(Chain){(double *)address(base, &s->o, e), (const double *)address(base, &s->a, e),
+            &(Chain){(double *)address(base, &s->o, e),
+                     (const double *)address(base, f->one ? &f->a : &s->a, e),
                      (const double *)address(base, &s->b, e),
                      (const double *)address(base, &s->c, e),
                      (const double *)address(base, &f->x, e)},
@@ -147,6 +148,11 @@ static void run_flat(const Code *c, const Isa *isa, char *const *base, int64_t u
 /* ---- LONG_ROWS: a unit is one tile of one row, two blocks ---- */
 static void run_long_rows(const Code *c, const Isa *isa, char *const *base, int64_t u0, int64_t u1)
 {
+    if (c->whole) {
+        int64_t e = u0 * c->tile, end = u1 == c->units ? c->w : u1 * c->tile;
+        fold_blocks(c->folds, isa, base, e, end - e, parts_of(c->folds, base) + e / BLOCK);
+        return;
+    }
     int64_t row = u0 / c->per_row, start = (u0 - row * c->per_row) * c->tile;
     for (int64_t u = u0; u < u1; u++, start += c->tile) {
         if (start >= c->w) row++, start = 0;
