@@ -263,17 +263,13 @@ def lbfgs():
     z, solver = qb.full((100,), -1.0), qb.optim.LBFGS(max_iterations=500, tolerance_grad=1e-8, tolerance_change=0.0)
     once("lbfgs.rosen100.first", lambda: solver.minimize(rosen, z))
     micro("lbfgs.rosen100", lambda: solver.minimize(rosen, z), 1.0, 3)
-    lbfgs_pinn()
+    lbfgs_share("lbfgs.pinn20x2", *small_pinn(), 1000)
+    lbfgs_share("lbfgs.burgers20x3.n2540", *burgers([2, 20, 20, 20, 1], 2540, qb.float64), 200)
 
 
-def lbfgs_pinn():
-    """An evaluation of a PINN loss in runs of LBFGS and of a Trainer, and the part of it that is the compiled loss, called alone."""
-
+def small_pinn():
     def u(x, p):
-        h = x.reshape([1, 1])
-        for w, b in p[:-1]:
-            h = qb.tanh(h @ w + b)
-        return qb.sum(h @ p[-1][0] + p[-1][1])
+        return qb.sum(mlp(p, x.reshape([1, 1])))
 
     u_xx, u_at = qb.vmap(qb.grad(qb.grad(u)), in_axes=(0, None)), qb.vmap(u, in_axes=(0, None))
     x, ends = qb.linspace(0.0, 1.0, 500), qb.array([0.0, 1.0])
@@ -283,23 +279,29 @@ def lbfgs_pinn():
     def loss(p):
         return qb.mean((u_xx(x, p) + np.pi**2 * qb.sin(np.pi * x)) ** 2) + 10.0 * qb.mean(u_at(ends, p) ** 2)
 
-    solver = qb.optim.LBFGS(max_iterations=10_000, max_evaluations=1000, tolerance_grad=0.0, tolerance_change=0.0)
+    return loss, p
+
+
+def lbfgs_share(name, loss, p, evaluations):
+    """An evaluation of a PINN loss in runs of LBFGS and of a Trainer, and the part of it that is the compiled loss, called alone."""
+    limits = dict(max_iterations=10_000, tolerance_grad=0.0, tolerance_change=0.0)
+    solver = qb.optim.LBFGS(max_evaluations=evaluations, **limits)
     step, first = qb.jit(qb.value_and_grad(loss)), qb.optim.LBFGS(max_iterations=1).minimize(loss, p)[1].evaluations
     runs = {
         "evaluation": lambda trainer: solver.minimize(loss, p)[1].evaluations,
-        "trainer": lambda trainer: 1000 - first if trainer.run(10_000) is not None else 0,
-        "loss": lambda trainer: sum(1 for _ in range(1000) if step(p)),
+        "trainer": lambda trainer: evaluations - first if trainer.run(10_000) is not None else 0,
+        "loss": lambda trainer: sum(1 for _ in range(evaluations) if step(p)),
     }
     best = dict.fromkeys(runs, float("inf"))
     for _ in range(10):  # in turn, so that all see the same machine
         trainer = qb.optim.Trainer(loss, p, solver)
         trainer.run(1)  # compiles
-        for name, run in runs.items():
+        for kind, run in runs.items():
             start = time.perf_counter()
             count = run(trainer)
-            best[name] = min(best[name], (time.perf_counter() - start) / count * 1e6)
-    for name, us in best.items():
-        RESULTS[f"lbfgs.pinn20x2.{name}"] = us
+            best[kind] = min(best[kind], (time.perf_counter() - start) / count * 1e6)
+    for kind, us in best.items():
+        RESULTS[f"{name}.{kind}"] = us
 
 
 def draws():
