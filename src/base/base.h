@@ -23,6 +23,8 @@ void *mem_alloc(size_t size);                  /* 64-byte aligned; NULL when it 
 void *mem_zeroed(size_t n, size_t size);       /* n * size checked */
 void *mem_grow(void *p, size_t old_size, size_t new_size); /* copies, frees p; on failure NULL and p stays valid */
 void mem_free(void *p);                        /* NULL is fine */
+/* Where size bytes begin that are used again and again, on large pages as far as the system has them; mem_free the block. */
+void *mem_alloc_paged(size_t size, void **block);
 bool mem_mul(int64_t a, int64_t b, int64_t *out); /* the one place where n * size is checked; false on overflow or a negative */
 
 /* ---- error.c: one idiom ---- */

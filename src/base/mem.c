@@ -10,8 +10,9 @@
 #include "base/base.h"
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
-enum { ALIGN = 64, CLASSES = 16, KEPT = 32 };
+enum { ALIGN = 64, CLASSES = 16, KEPT = 32, LARGE_PAGE = 2 << 20 };
 #if MEM_CHECKED
 #define CACHE_MAX 0
 #define MEM_MAX ((size_t)1 << 39) /* AddressSanitizer ends the program above this */
@@ -143,6 +144,20 @@ void *mem_grow(void *p, size_t old_size, size_t new_size)
     if (p) memcpy(q, p, old_size < new_size ? old_size : new_size);
     mem_free(p);
     return q;
+}
+
+/* A large page is asked for where at least half of it will be used. */
+void *mem_alloc_paged(size_t size, void **block)
+{
+    const size_t pages = size > MEM_MAX / 2 ? 0 : (size + LARGE_PAGE / 2) / LARGE_PAGE;
+    const size_t paged = pages * LARGE_PAGE;
+    *block = mem_alloc(pages ? (size > paged ? size : paged) + LARGE_PAGE : size);
+    if (!*block || !pages) return *block;
+    char *start = (char *)*block + (LARGE_PAGE - (uintptr_t)*block % LARGE_PAGE) % LARGE_PAGE;
+#ifdef MADV_HUGEPAGE
+    madvise(start, paged, MADV_HUGEPAGE); /* a wish */
+#endif
+    return start;
 }
 
 bool mem_mul(int64_t a, int64_t b, int64_t *out)

@@ -130,13 +130,15 @@ static Workspace *workspace_new(const qb_plan *p, const Exec *x, int threads, qb
 {
     int64_t bytes = workspace_bytes(x, threads);
     Workspace *w = mem_alloc(sizeof *w);
-    char *memory = bytes >= 0 && w ? mem_alloc((size_t)bytes) : NULL;
+    void *block = NULL;
+    char *memory = bytes >= 0 && w ? mem_alloc_paged((size_t)bytes, &block) : NULL;
     if (!memory) {
         error_memory(err, "the workspace of a plan", bytes);
         mem_free(w);
         return NULL;
     }
     cpu_open(w, p, memory, threads);
+    w->memory = block;
     for (int i = 1; i < threads; i++) *(int64_t *)(w->helpers + (i - 1) * w->stride) = 0;
     return w;
 }

@@ -37,6 +37,27 @@ static void test_live_bytes_are_counted(void)
     CHECK_EQ_INT(qb_test_live_bytes(), before);
 }
 
+static void test_large_blocks_begin_at_large_pages(void)
+{
+    static const size_t sizes[] = {0,       1000,          (1 << 20) - 1, 1 << 20,
+                                   2 << 20, (3 << 20) + 7, (5 << 20) - 1};
+    int64_t before = qb_test_live_bytes();
+    for (int i = 0; i < 7; i++) {
+        void *block;
+        char *p = mem_alloc_paged(sizes[i], &block);
+        REQUIRE(p);
+        CHECK_EQ_INT((uintptr_t)p % (sizes[i] < 1 << 20 ? 64 : 2 << 20), 0);
+        memset(p, 1, sizes[i]); /* under AddressSanitizer: all of it is there */
+        mem_free(block);
+    }
+    CHECK_EQ_INT(qb_test_live_bytes(), before);
+    void *block;
+    CHECK(!mem_alloc_paged(SIZE_MAX, &block));
+    qb_test_fail_alloc(1);
+    CHECK(!mem_alloc_paged(1 << 22, &block));
+    qb_test_fail_alloc(-1);
+}
+
 static void test_the_nth_allocation_fails_and_all_after_it(void)
 {
     int64_t before = qb_test_live_bytes();
@@ -124,6 +145,7 @@ int main(void)
 {
     RUN(test_blocks_are_aligned_and_hold_their_data);
     RUN(test_live_bytes_are_counted);
+    RUN(test_large_blocks_begin_at_large_pages);
     RUN(test_the_nth_allocation_fails_and_all_after_it);
     RUN(test_zeroed_memory_is_zero_even_when_reused);
     RUN(test_sizes_that_overflow_are_refused);

@@ -89,7 +89,8 @@ numbers = st.sampled_from([0, 1, -1, 2, 3.5, -2.25, 1e-3, 0.1, 7, 100])
 
 @settings(max_examples=80, deadline=None)
 @given(numbers, st.none() | numbers, numbers, st.sampled_from([np.float64, np.float32]))
-def test_arange_has_numpys_count_and_values(start, stop, step, dtype):
+def test_arange_has_numpys_count_and_exact_values(start, stop, step, dtype):
+    """NumPy's own values are off by 3e-11 at 7 .. 100 in steps of 0.001: it adds up the rounded difference of its first two."""
     if step == 0:
         with pytest.raises(ValueError):
             qb.arange(start, stop, step)
@@ -102,9 +103,8 @@ def test_arange_has_numpys_count_and_values(start, stop, step, dtype):
     got = qb.arange(start, stop, step, dtype=dtype)
     assert got.dtype.name == np.dtype(dtype).name
     assert got.shape == [want.size]
-    np.testing.assert_allclose(
-        np.asarray(got), want.astype(dtype), rtol=1e-6 if dtype is np.float32 else 1e-13, atol=1e-12
-    )
+    want = (0.0 if stop is None else start) + np.arange(want.size) * float(step)
+    np.testing.assert_allclose(np.asarray(got), want, rtol=1e-6 if dtype is np.float32 else 1e-15, atol=1e-14)
 
 
 @settings(max_examples=80, deadline=None)
