@@ -263,8 +263,12 @@ def lbfgs():
     z, solver = qb.full((100,), -1.0), qb.optim.LBFGS(max_iterations=500, tolerance_grad=1e-8, tolerance_change=0.0)
     once("lbfgs.rosen100.first", lambda: solver.minimize(rosen, z))
     micro("lbfgs.rosen100", lambda: solver.minimize(rosen, z), 1.0, 3)
-    lbfgs_share("lbfgs.pinn20x2", *small_pinn(), 1000)
-    lbfgs_share("lbfgs.burgers20x3.n2540", *burgers([2, 20, 20, 20, 1], 2540, qb.float64), 200)
+
+
+def lbfgs_share():
+    """Without a peer: what L-BFGS adds to its loss."""
+    share("lbfgs.pinn20x2", *small_pinn(), 1000)
+    share("lbfgs.burgers20x3.n2540", *burgers([2, 20, 20, 20, 1], 2540, qb.float64), 200)
 
 
 def small_pinn():
@@ -282,7 +286,7 @@ def small_pinn():
     return loss, p
 
 
-def lbfgs_share(name, loss, p, evaluations):
+def share(name, loss, p, evaluations):
     """An evaluation of a PINN loss in runs of LBFGS and of a Trainer, and the part of it that is the compiled loss, called alone."""
     limits = dict(max_iterations=10_000, tolerance_grad=0.0, tolerance_change=0.0)
     solver = qb.optim.LBFGS(max_evaluations=evaluations, **limits)
@@ -320,6 +324,7 @@ CASES = {
     "ode": ode,
     "linalg": linalg,
     "lbfgs": lbfgs,
+    "lbfgs_share": lbfgs_share,
     "random": draws,
     "growth": growth,
     "compile": compiling,
