@@ -15,7 +15,6 @@
    everything: later blocks had all slots. */
 #include "cpu/cpu.h"
 #include "scalar.h"
-#include <sched.h>
 
 enum { MOST_SLOTS = 512 };
 

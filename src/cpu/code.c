@@ -433,17 +433,12 @@ static bool compile_reduces(Compiler *k)
     return true;
 }
 
-static bool same_ref(const Ref *a, const Ref *b)
-{
-    return a->base == b->base && a->offset == b->offset && a->scale == b->scale;
-}
-
 /* Does an instruction or a sum read this? */
 static bool is_read(const Code *c, const Ref *x)
 {
     for (const Ins *s = c->ins; s < c->ins + c->n_ins; s++)
-        if (same_ref(&s->a, x) || same_ref(&s->b, x) || same_ref(&s->c, x)) return true;
-    return same_ref(&c->folds[0].x, x);
+        if (code_reads(s, x)) return true;
+    return code_same(&c->folds[0].x, x);
 }
 
 /* A chain whose factor is one number reads it where it lies; no tile of it is made then. */
@@ -453,15 +448,15 @@ static void take_one(Code *c, Fold *f, Ins *chain)
         Repeat *r = &c->repeats[i];
         const Ref tile = {BASE_THREAD, 0, r->to};
         if (r->period != 1) continue;
-        if (same_ref(&chain->b, &tile)) {
+        if (code_same(&chain->b, &tile)) {
             const Ref a = chain->a;
             chain->a = chain->b;
             chain->b = a;
         }
-        if (!same_ref(&chain->a, &tile) || same_ref(&chain->b, &tile)) continue;
+        if (!code_same(&chain->a, &tile) || code_same(&chain->b, &tile)) continue;
         f->one = true;
         f->a = r->x;
-        if (!is_read(c, &tile) && !same_ref(&chain->c, &tile)) *r = c->repeats[--c->n_repeats];
+        if (!is_read(c, &tile) && !code_same(&chain->c, &tile)) *r = c->repeats[--c->n_repeats];
         return;
     }
 }
@@ -473,12 +468,12 @@ static void chain_last(Code *c)
     if (c->shape != SHAPE_LONG_ROWS || c->n_folds != 1 || !f->dot || !c->n_ins) return;
     Ins *last = &c->ins[c->n_ins - 1];
     if (last->kernel < FUSED_FIRST || last->kernel >= NATIVE_FIRST) return;
-    if (same_ref(&last->o, &f->x)) {
+    if (code_same(&last->o, &f->x)) {
         const Ref x = f->x;
         f->x = f->y;
         f->y = x;
     }
-    if (!same_ref(&last->o, &f->y)) return;
+    if (!code_same(&last->o, &f->y)) return;
     f->chain = last;
     c->n_ins--;
     take_one(c, f, last);

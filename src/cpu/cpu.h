@@ -107,6 +107,8 @@ typedef struct {
 } Ins;
 /* INS_PICK: where with one truth value for all elements: a points to it, i is the kernel that copies b or c. Not in small regions. */
 enum { INS_LOAD = KERNEL_COUNT, INS_STORE, INS_PICK };
+static inline bool code_same(const Ref *a, const Ref *b) { return a->base == b->base && a->scale == b->scale && a->offset == b->offset; }
+static inline bool code_reads(const Ins *s, const Ref *x) { return code_same(&s->a, x) || code_same(&s->b, x) || code_same(&s->c, x); }
 typedef struct { Ref x; int64_t to, period, elem; } Repeat; /* a row or one element, expanded to a tile of the thread's memory */
 typedef struct {
     uint8_t kind, dtype, form;
@@ -317,6 +319,7 @@ int64_t gemm_plan_bytes(const GemmJob *job); /* bytes that `packed` wants, 64-by
 /* A large product is computed in pieces of rows and columns, each a job of its own, with `room` for all that one thread does, one after
    the other: bytes of it. */
 bool gemm_plan_large(const GemmJob *job);
+int64_t gemm_plan_even(int64_t n, int64_t most, int64_t step); /* size of nearly equal pieces of n, at most `most`; a multiple of step */
 int64_t gemm_plan_rows(const GemmJob *job), gemm_plan_cols(const GemmJob *job), gemm_plan_room(const GemmJob *job);
 int64_t gemm_plan_grain(const GemmJob *job); /* rows of one piece of work are best a multiple of this */
 bool gemm_plan_swapped(const GemmJob *job);  /* computed as the transpose of B^T A^T */

@@ -102,6 +102,7 @@ typedef struct {
     uint8_t x86;     /* X86Op of ARITHMETIC */
 } What;
 What emit_ins_what(const Ins *s);                  /* of a kernel */
+int emit_ins_arity(What f);                        /* operands; 0: it must be called */
 void emit_ins(Emitter *e, const Ins *s, int64_t k, int n);                 /* on elements k .. k + n */
 bool emit_ins_called(const Ins *s);                                        /* unknown: its kernel must be called */
 int emit_ins_unit(const Code *c, const Ins *s);                            /* bytes of the widest elements in it: 8 or 4 */

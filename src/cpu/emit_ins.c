@@ -220,6 +220,8 @@ static const struct {
     [SUB_MUL] = {3, by_fused},
 };
 
+int emit_ins_arity(What f) { return ways[f.way].arity; }
+
 /* ---- loads and stores through strides ---- */
 
 int64_t emit_ins_distance(const Move *m, int64_t k)

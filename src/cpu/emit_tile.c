@@ -57,38 +57,11 @@ typedef struct {
 
 /* ---- what is in a run ---- */
 
-static int arity(What f)
-{
-    switch (f.way) {
-    case SQRT:
-    case NEG:
-    case ABS:
-    case CUBE:
-    case COPY:
-    case CAST: return 1;
-    case ARITHMETIC: return 2;
-    case MUL_ADD:
-    case MUL_SUB:
-    case SUB_MUL: return 3;
-    default: return 0; /* not here */
-    }
-}
-
 static bool suits(const Ins *s)
 {
     if (s->kernel >= INS_LOAD) return false;
     What f = emit_ins_what(s);
-    return arity(f) && f.in != QB_BOOL && f.out != QB_BOOL;
-}
-
-static bool same(const Ref *a, const Ref *b)
-{
-    return a->base == b->base && a->scale == b->scale && a->offset == b->offset;
-}
-
-static bool reads(const Ins *s, const Ref *x)
-{
-    return same(&s->a, x) || same(&s->b, x) || same(&s->c, x);
+    return f.way != WHERE && emit_ins_arity(f) && f.in != QB_BOOL && f.out != QB_BOOL;
 }
 
 /* Is the value that instruction i leaves at x read by one from `next` on, or after all of them? */
@@ -96,12 +69,13 @@ static bool read_later(const Code *c, const Ref *x, int next)
 {
     if (x->base != BASE_THREAD) return true;
     for (int i = next; i < c->n_ins; i++) {
-        if (reads(&c->ins[i], x)) return true;
-        if (same(&c->ins[i].o, x)) return false;
+        if (code_reads(&c->ins[i], x)) return true;
+        if (code_same(&c->ins[i].o, x)) return false;
     }
     for (int i = 0; i < c->n_folds; i++) {
         const Fold *f = &c->folds[i];
-        if (same(&f->x, x) || (f->dot && same(&f->y, x)) || (f->chain && reads(f->chain, x)))
+        if (code_same(&f->x, x) || (f->dot && code_same(&f->y, x)) ||
+            (f->chain && code_reads(f->chain, x)))
             return true;
     }
     return false;
@@ -126,7 +100,7 @@ static bool add_pointer(Run *r, Ref x)
 static int datum_at(Run *r, const Ref *x, int dtype)
 {
     for (int i = r->n_data - 1; i >= 0; i--)
-        if (same(&r->data[i].ref, x)) return i;
+        if (code_same(&r->data[i].ref, x)) return i;
     r->data[r->n_data] =
         (Datum){.ref = *x, .elem = (int)type_elem(dtype), .last = -1, .given = true};
     return r->n_data++;
@@ -138,7 +112,7 @@ static bool add(Run *r, const Ins *s)
     const Ref *refs[3] = {&s->a, &s->b, &s->c};
     Ref sign = {BASE_TILES, 0, r->signs[f.in]};
     bool flips = f.way == NEG || f.way == ABS, ok = add_pointer(r, s->o);
-    int n = arity(f);
+    int n = emit_ins_arity(f);
     if (flips) refs[n++] = &sign;
     for (int j = 0; j < n; j++) ok = ok && add_pointer(r, *refs[j]);
     if (!ok || (flips && sign.offset < 0)) return false;
@@ -167,7 +141,8 @@ static int collect(Run *r, int first)
     for (int i = 0; i < r->n_ops; i++) {
         Datum *z = &r->data[r->ops[i].z];
         bool newest = true;
-        for (int j = i + 1; j < r->n_ops; j++) newest &= !same(&z->ref, &r->data[r->ops[j].z].ref);
+        for (int j = i + 1; j < r->n_ops; j++)
+            newest &= !code_same(&z->ref, &r->data[r->ops[j].z].ref);
         z->kept = newest && read_later(c, &z->ref, end);
     }
     return end;

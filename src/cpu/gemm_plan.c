@@ -37,7 +37,7 @@ bool gemm_plan_large(const GemmJob *g)
 }
 
 /* Pieces of nearly equal size, at most `most`. */
-static int64_t even(int64_t n, int64_t most, int64_t step)
+int64_t gemm_plan_even(int64_t n, int64_t most, int64_t step)
 {
     int64_t pieces = n > most ? (n + most - 1) / most : 1;
     return ((n + pieces - 1) / pieces + step - 1) / step * step;
@@ -46,9 +46,9 @@ static int64_t even(int64_t n, int64_t most, int64_t step)
 /* Packing B costs as much as 20 rows of the product, copying A as much as 30 columns. */
 int64_t gemm_plan_rows(const GemmJob *g)
 {
-    return even(g->m, g->m < 1024 ? 256 : g->m < 2048 ? g->m / 4 : 512, 12);
+    return gemm_plan_even(g->m, g->m < 1024 ? 256 : g->m < 2048 ? g->m / 4 : 512, 12);
 }
-int64_t gemm_plan_cols(const GemmJob *g) { return even(g->n, 512, 64); }
+int64_t gemm_plan_cols(const GemmJob *g) { return gemm_plan_even(g->n, 512, 64); }
 
 int64_t gemm_plan_room(const GemmJob *g)
 {

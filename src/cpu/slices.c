@@ -82,14 +82,7 @@ bool slices_wanted(const GemmJob *g)
            here(isa_now());
 }
 
-/* Pieces of nearly equal size, at most `most`. */
-static int64_t even(int64_t n, int64_t most, int64_t step)
-{
-    int64_t pieces = (n + most - 1) / most;
-    return ((n + pieces - 1) / pieces + step - 1) / step * step;
-}
-
-int64_t slices_cols(const GemmJob *g) { return even(g->n, COLS, LINES); }
+int64_t slices_cols(const GemmJob *g) { return gemm_plan_even(g->n, COLS, LINES); }
 
 /* Every piece cuts its part of B, and reads it once more for what is not proved: high ones, but two for
    every thread. */
@@ -97,7 +90,7 @@ int64_t slices_rows(const GemmJob *g)
 {
     int64_t rows = g->k > CHUNK_K ? ROWS / 2 : ROWS, across = (g->n + COLS - 1) / COLS;
     while (rows > FEW_ROWS && (g->m + rows - 1) / rows * across < 2 * pool_threads()) rows /= 2;
-    return even(g->m, rows, LINES);
+    return gemm_plan_even(g->m, rows, LINES);
 }
 
 /* One piece, or the elements of it that are tried. */
@@ -128,7 +121,7 @@ static int64_t lay(Work *w, char *room)
     int64_t used = 0;
     w->strips = (w->rows + LINES - 1) / LINES, w->groups = (w->cols + LINES - 1) / LINES;
     w->chunks = (w->g->k + CHUNK_K - 1) / CHUNK_K;
-    w->chunk_k = even(w->g->k, CHUNK_K, STEP_K);
+    w->chunk_k = gemm_plan_even(w->g->k, CHUNK_K, STEP_K);
     w->chunk_bytes = w->chunk_k / STEP_K * STEP_BYTES;
     int64_t sums = w->chunks > 1 ? w->strips * w->groups * ELEMS : 0;
     w->panel = take(room, &used, w->groups * w->chunk_bytes);
@@ -349,7 +342,7 @@ bool slices_run(const GemmJob *g, const Isa *isa, int64_t m0, int64_t m1)
 bool slices_wanted(const GemmJob *g) { return g == NULL; }
 int64_t slices_rows(const GemmJob *g) { return g->m; }
 int64_t slices_cols(const GemmJob *g) { return g->n; }
-int64_t slices_room(const GemmJob *g, int64_t rows) { return g->m * rows * 0; }
+int64_t slices_room(const GemmJob *g, int64_t rows) { return (void)g, (void)rows, 0; }
 bool slices_run(const GemmJob *g, const Isa *isa, int64_t m0, int64_t m1)
 {
     (void)g, (void)isa, (void)m0, (void)m1;
