@@ -1,4 +1,4 @@
-"""The cases in Quabla."""
+"""The cases in Quabla alone: NumPy is not loaded, since a program of Quabla needs none."""
 
 import time
 
@@ -8,7 +8,6 @@ import quabla as qb
 IMPORT = (time.perf_counter() - START) * 1e6
 import math
 
-import numpy as np
 from common import ORDERS, RESULTS, done, growth_cases, left_out, lotka_volterra, micro, once, wanted
 
 RESULTS["import"] = IMPORT
@@ -34,12 +33,13 @@ def has(case, *names):
     return True
 
 
+def normal(*shape, dtype=qb.float64):
+    return qb.random.normal(qb.random.key(0), shape, dtype=dtype)
+
+
 def mlp_init(sizes, dtype, seed=0):
-    r = np.random.RandomState(seed)
-    return [
-        (qb.array(r.randn(m, n) * math.sqrt(2 / (m + n))).astype(dtype), qb.zeros((n,), dtype=dtype))
-        for m, n in zip(sizes[:-1], sizes[1:])
-    ]
+    keys, shapes = qb.random.split(qb.random.key(seed), len(sizes) - 1), list(zip(sizes[:-1], sizes[1:]))
+    return [(qb.random.glorot_normal(k, s, dtype=dtype), qb.zeros(s[1:], dtype=dtype)) for k, s in zip(keys, shapes)]
 
 
 def mlp(p, h):
@@ -74,8 +74,8 @@ def burgers(sizes, n, dtype):
         return u_t(x, t, p) + u(x, t, p) * u_x(x, t, p) - 0.01 / math.pi * u_xx(x, t, p)
 
     residuals, u_at = qb.vmap(residual, in_axes=(0, 0, None)), qb.vmap(u, in_axes=(0, 0, None))
-    r = np.random.RandomState(1)
-    x, t = qb.array(r.uniform(-1, 1, n)).astype(dtype), qb.array(r.uniform(0, 1, n)).astype(dtype)
+    keys = qb.random.split(qb.random.key(1))
+    x, t = (qb.random.uniform(k, (n,), dtype=dtype, minval=low) for k, low in zip(keys, (-1.0, 0.0)))
     x0, zero = qb.linspace(-1, 1, 100).astype(dtype), qb.zeros((100,), dtype=dtype)
 
     def loss(p):
@@ -138,9 +138,9 @@ def kernels():
         )
         micro("chain1e6." + name, lambda f=f, x=x: f(x))
         micro("sumexp1e6." + name, lambda g=g, x=x: g(x))
-        a = qb.asarray(np.random.RandomState(0).randn(1024, 1024)).astype(dtype)
+        a = normal(1024, 1024, dtype=dtype)
         micro("matmul1024." + name, lambda h=h, a=a: h(a, a), 1.0)
-        b = qb.asarray(np.random.RandomState(0).randn(1000, 64)).astype(dtype)
+        b = normal(1000, 64, dtype=dtype)
         micro("matmul1000x64x64." + name, lambda h=h, b=b, w=b[:64]: h(b, w))
 
 
@@ -199,7 +199,7 @@ def compiling():
 
 
 def loops():
-    w, h = qb.asarray(np.random.RandomState(0).randn(16, 16) * 0.2), qb.ones((16,))
+    w, h = 0.2 * normal(16, 16), qb.ones((16,))
 
     def rnn(w):
         def body(c, i):
@@ -242,8 +242,8 @@ def ode():
 def linalg():
     if not has("linalg", "linalg.solve", "linalg.eigh", "linalg.svd", "linalg.cholesky", "linalg.qr"):
         return
-    r, la = np.random.RandomState(0), qb.linalg
-    a, b = qb.asarray(r.randn(256, 256) + 16 * np.eye(256)), qb.asarray(r.randn(256))
+    la = qb.linalg
+    a, b = normal(256, 256) + 16 * qb.eye(256), normal(256)
     s = (a + a.T) / 2
     spd = s @ s.T
     micro("solve256", lambda: la.solve(a, b), 0.6)
@@ -251,7 +251,7 @@ def linalg():
     micro("svd256", lambda: la.svd(a)[1], 0.6)
     micro("cholesky256", lambda: la.cholesky(spd), 0.6)
     micro("qr256", lambda: la.qr(a)[0], 0.6)
-    many, right = qb.asarray(r.randn(1000, 8, 8) + 4 * np.eye(8)), qb.asarray(r.randn(1000, 8, 1))
+    many, right = normal(1000, 8, 8) + 4 * qb.eye(8), normal(1000, 8, 1)
     f = qb.jit(la.solve)
     micro("solve.batch1000x8", lambda: f(many, right))
 
@@ -277,13 +277,11 @@ def small_pinn():
 
     u_xx, u_at = qb.vmap(qb.grad(qb.grad(u)), in_axes=(0, None)), qb.vmap(u, in_axes=(0, None))
     x, ends = qb.linspace(0.0, 1.0, 500), qb.array([0.0, 1.0])
-    keys = qb.random.split(qb.random.key(0), 3)
-    p = [(qb.random.glorot_normal(k, s), qb.zeros((s[1],))) for k, s in zip(keys, ((1, 20), (20, 20), (20, 1)))]
 
     def loss(p):
-        return qb.mean((u_xx(x, p) + np.pi**2 * qb.sin(np.pi * x)) ** 2) + 10.0 * qb.mean(u_at(ends, p) ** 2)
+        return qb.mean((u_xx(x, p) + math.pi**2 * qb.sin(math.pi * x)) ** 2) + 10.0 * qb.mean(u_at(ends, p) ** 2)
 
-    return loss, p
+    return loss, mlp_init([1, 20, 20, 1], qb.float64)
 
 
 def share(name, loss, p, evaluations):
