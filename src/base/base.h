@@ -26,6 +26,7 @@ void mem_free(void *p);                        /* NULL is fine */
 /* Where size bytes begin that are used again and again, on large pages as far as the system has them; mem_free the block. */
 void *mem_alloc_paged(size_t size, void **block);
 bool mem_mul(int64_t a, int64_t b, int64_t *out); /* the one place where n * size is checked; false on overflow or a negative */
+static inline int64_t mem_lines(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; } /* rounded up to cache lines */
 
 /* ---- error.c: one idiom ---- */
 void error_clear(qb_error *err);

@@ -18,9 +18,6 @@
 
 enum { MOST_SLOTS = 512 };
 
-static int64_t round64(int64_t n) { return (n + 63) & ~(int64_t)63; }
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* ---- compile ---- */
 
 /* The product on the points of the last block. */
@@ -83,22 +80,22 @@ bool blocks_compile(BlocksCode *b, Exec *x, const qb_plan *p, const Sweep *s, qb
         const Exe *e = &b->full[i];
         b->packed[i] = -1;
         if (e->kind == STEP_REGION) {
-            parts = larger(parts, round64(e->code.parts_bytes));
+            parts = cpu_larger(parts, mem_lines(e->code.parts_bytes));
         } else if (e->product.packs && e->product.form == BATCH_SHARED && same_b(p, e->product.m)) {
             b->packed[i] = packed;
-            packed += round64(e->product.pack_bytes);
+            packed += mem_lines(e->product.pack_bytes);
         } else {
-            pack = larger(pack, round64(e->product.pack_bytes));
+            pack = cpu_larger(pack, mem_lines(e->product.pack_bytes));
         }
         if (rest && !shorten(&b->last[i], p, step, rest, &x->arena, err)) return false;
     }
     for (int i = 0; i < s->n_sums; i++) make_put(&b->puts[i], p, &s->sums[i]);
-    b->parts_at = round64(s->rows_bytes);
+    b->parts_at = mem_lines(s->rows_bytes);
     b->pack_at = b->parts_at + parts;
-    x->block_bytes = larger(x->block_bytes, b->pack_at + pack);
-    x->packed_bytes = larger(x->packed_bytes, packed);
-    x->slot_bytes = larger(x->slot_bytes,
-                           round64(s->part_bytes) + round64(s->n * (int64_t)sizeof(atomic_llong)));
+    x->block_bytes = cpu_larger(x->block_bytes, b->pack_at + pack);
+    x->packed_bytes = cpu_larger(x->packed_bytes, packed);
+    x->slot_bytes = cpu_larger(x->slot_bytes, mem_lines(s->part_bytes) +
+                                                  mem_lines(s->n * (int64_t)sizeof(atomic_llong)));
     x->parallel |= b->blocks > 1;
     return true;
 }
@@ -126,13 +123,13 @@ static char *slot_of(const Run *r, int64_t block)
 /* Per step: did the product go straight to the total? After the parts of the slot. */
 static bool *direct_of(const Run *r, int64_t block)
 {
-    return (bool *)(slot_of(r, block) + round64(r->b->s->part_bytes));
+    return (bool *)(slot_of(r, block) + mem_lines(r->b->s->part_bytes));
 }
 
 /* Per step, the block whose product is the next of its total; behind the totals. */
 static atomic_llong *turns_of(const Run *r)
 {
-    return (atomic_llong *)(void *)(r->w->sums + round64(r->b->s->part_bytes));
+    return (atomic_llong *)(void *)(r->w->sums + mem_lines(r->b->s->part_bytes));
 }
 
 static char *part_of(const Run *r, const SweepSum *s, char *memory)

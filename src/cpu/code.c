@@ -12,7 +12,6 @@
 #include "cpu/cpu.h"
 
 enum { LAST = INT32_MAX, CHUNK_NS = 5000, LONG_CHUNK_NS = 40000 };
-static int64_t round64(int64_t n) { return (n + 63) & ~(int64_t)63; }
 
 /* ---- references ---- */
 int32_t code_base(const qb_plan *p, int32_t slot, int64_t *offset)
@@ -425,9 +424,9 @@ static bool compile_reduces(Compiler *k)
         if (c->partial)
             f->parts = f->at;
         else if (c->shape != SHAPE_FLAT && c->blocks > 1)
-            c->parts_bytes += round64(c->blocks * c->width * (int64_t)sizeof(double));
+            c->parts_bytes += mem_lines(c->blocks * c->width * (int64_t)sizeof(double));
         f->lanes = c->thread_bytes; /* after the registers, which are counted at the end */
-        if (leading) c->thread_bytes += round64(SUM_LANES * columns * (int64_t)sizeof(double));
+        if (leading) c->thread_bytes += mem_lines(SUM_LANES * columns * (int64_t)sizeof(double));
         k->cost += 0.15;
     }
     return true;
@@ -551,7 +550,7 @@ bool code_compile(Code *c, const qb_plan *p, const Region *r, TileSet *tiles, Ar
     *c = (Code){0};
     shape_cut(c, r);
     Compiler k = {
-        .c = c, .p = p, .r = r, .tiles = tiles, .err = err, .stride = round64(c->tile * 8)};
+        .c = c, .p = p, .r = r, .tiles = tiles, .err = err, .stride = mem_lines(c->tile * 8)};
     c->ins = arena_alloc(keep, (moves + (size_t)r->n_instrs) * sizeof *c->ins);
     c->repeats = arena_alloc(keep, (size_t)r->n_loads * sizeof *c->repeats);
     c->folds = arena_alloc(keep, (size_t)r->n_reduces * sizeof *c->folds);

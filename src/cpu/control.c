@@ -7,8 +7,6 @@
    themselves and are left out (code_settled). At the other end it begins again, with a copy. */
 #include "cpu/cpu.h"
 
-static int64_t round64(int64_t n) { return (n + 63) & ~(int64_t)63; }
-
 bool control_compile(ControlCode *o, const qb_plan *p, const Loop *l, Arena *keep, qb_error *err)
 {
     int64_t zero = 0;
@@ -105,7 +103,7 @@ static bool run_cond(const ControlCode *o, const Isa *isa, Workspace *outer, qb_
 /* Where in its buffer a carry that slides begins. */
 static char *first_place(const Loop *l, int k, char *second)
 {
-    return l->shift[k] > 0 ? second : second + (l->room[k] - round64(l->out[k].bytes));
+    return l->shift[k] > 0 ? second : second + (l->room[k] - mem_lines(l->out[k].bytes));
 }
 
 /* Buffer i of each carry (0: the result, 1: scratch), written to by the next iteration. */

@@ -10,9 +10,6 @@
 
 enum { STACK_BYTES = 16384, LINE = 64 };
 
-static int64_t round64(int64_t n) { return (n + 63) & ~(int64_t)63; }
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* ---- prepare ---- */
 static bool compile_steps(qb_plan *p, Exec *x, TileSet *tiles, qb_error *err)
 {
@@ -24,17 +21,17 @@ static bool compile_steps(qb_plan *p, Exec *x, TileSet *tiles, qb_error *err)
             if (!control_compile(&e->control, p, &s->loop, &x->arena, err)) return false;
         } else if (e->kind == STEP_CALL) {
             if (!call_compile(&e->call, p, &s->call, &x->arena, err)) return false;
-            x->pack_bytes = larger(x->pack_bytes, round64(e->call.scratch));
+            x->pack_bytes = cpu_larger(x->pack_bytes, mem_lines(e->call.scratch));
         } else if (e->kind == STEP_REGION) {
             if (!code_compile(&e->code, p, &s->region, tiles, &x->arena, err)) return false;
-            x->thread_bytes = larger(x->thread_bytes, round64(e->code.thread_bytes));
-            x->parts_bytes = larger(x->parts_bytes, round64(e->code.parts_bytes));
+            x->thread_bytes = cpu_larger(x->thread_bytes, mem_lines(e->code.thread_bytes));
+            x->parts_bytes = cpu_larger(x->parts_bytes, mem_lines(e->code.parts_bytes));
             x->parallel |= e->code.chunk < e->code.units;
         } else {
             bool sweep = s->along != ALONG_NONE;
             if (!product_compile(&e->product, p, &s->matmul, sweep, &x->arena, err)) return false;
-            x->thread_bytes = larger(x->thread_bytes, round64(e->product.thread_bytes));
-            x->pack_bytes = larger(x->pack_bytes, round64(e->product.pack_bytes));
+            x->thread_bytes = cpu_larger(x->thread_bytes, mem_lines(e->product.thread_bytes));
+            x->pack_bytes = cpu_larger(x->pack_bytes, mem_lines(e->product.pack_bytes));
             x->parallel |= e->product.tasks > 1;
         }
     }
@@ -62,14 +59,14 @@ static bool prepare(qb_plan *p, const qb_options *options, qb_error *err)
     x->exes = arena_zeroed(&x->arena, (size_t)x->n, sizeof *x->exes);
     if (!x->exes) return error_memory(err, "a compiled plan", -1), false;
     x->n_base = BASE_ARRAYS + p->n_inputs + p->n_outputs + p->n_consts + p->n_cursors;
-    x->table_bytes = round64(x->n_base * (int64_t)sizeof(char *));
-    x->work_bytes = round64(p->work_bytes);
+    x->table_bytes = mem_lines(x->n_base * (int64_t)sizeof(char *));
+    x->work_bytes = mem_lines(p->work_bytes);
     TileSet tiles = {.stride = 64};
     for (int i = 0; i < p->n_steps; i++) {
         if (p->steps[i].kind != STEP_REGION) continue;
         Code c;
         shape_cut(&c, &p->steps[i].region);
-        tiles.stride = larger(tiles.stride, round64(c.tile * 8));
+        tiles.stride = cpu_larger(tiles.stride, mem_lines(c.tile * 8));
     }
     bool ok = compile_steps(p, x, &tiles, err);
     if (ok) emit_tiles(x, &tiles, isa_now());

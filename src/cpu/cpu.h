@@ -5,6 +5,7 @@
 #include "plan/plan.h"
 
 extern const Target cpu_target; /* cpu.c */
+static inline int64_t cpu_larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* ---- kernels.c, compiled per ISA: elementwise loops ---- */
 /* n elements of o from a, b, c (arrays of n elements; unused ones NULL); o may equal an operand of the same element size.

@@ -39,8 +39,6 @@ static bool same_b(const MatMul *m)
     return true;
 }
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* Products or rows a task: about PIECE_NS of work. */
 static int64_t per_task(double ns) { return ns >= PIECE_NS ? 1 : (int64_t)(PIECE_NS / ns) + 1; }
 
@@ -91,9 +89,9 @@ bool product_compile(ProductCode *o, const qb_plan *p, const MatMul *m, bool swe
         g.doubt = doubt;
         o->jobs[i] = g;
         if (o->sliced)
-            step = slices_rows(&g), thread = larger(thread, slices_room(&g, step));
+            step = slices_rows(&g), thread = cpu_larger(thread, slices_room(&g, step));
         else if (o->large)
-            step = gemm_plan_rows(&g), thread = larger(thread, gemm_plan_room(&g));
+            step = gemm_plan_rows(&g), thread = cpu_larger(thread, gemm_plan_room(&g));
         o->parts[i] = (Piece){ref_matrix(p, &part->a, elem), ref_matrix(p, &part->c, elem), step,
                               (part->m + step - 1) / step * o->across};
         o->pieces += o->parts[i].pieces;

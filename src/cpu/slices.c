@@ -111,7 +111,7 @@ typedef struct {
 static void *take(char *room, int64_t *used, int64_t bytes)
 {
     char *p = room ? room + *used : NULL;
-    *used += (bytes + 63) / 64 * 64;
+    *used += mem_lines(bytes);
     return p;
 }
 

@@ -1,5 +1,5 @@
-/* x86.c: writes x86-64 instructions. Vector ones have the 3-byte VEX prefix, operands are
-   registers, memory is reached as base + 32-bit offset: one form each, so there is little to get wrong. */
+/* x86.c: writes x86-64 instructions. Vector ones have the 3-byte VEX prefix or EVEX, memory is reached as base + 32-bit offset:
+   one form each, so there is little to get wrong. */
 #include "cpu/emit.h"
 
 #if defined(__x86_64__)
@@ -52,17 +52,28 @@ void x86_raw(X86 *w, const char *bytes, int n)
 
 /* ---- vector instructions ---- */
 
-static void prefix(X86 *w, Row r, bool wide, int o, int a, int b)
+/* VEX, or EVEX, which knows 32 registers and vectors of 64 bytes. Both hold the high bits of register numbers inverted; b is the
+   second operand, or the base of one in memory. */
+static void prefix(X86 *w, Row r, int bytes, int o, int a, int b)
 {
-    x86_byte(w, 0xc4);
-    x86_byte(w, (~o >> 3 & 1) << 7 | 1 << 6 | (~b >> 3 & 1) << 5 | r.map);
-    x86_byte(w, r.w << 7 | (~a & 15) << 3 | wide << 2 | r.prefix);
+    int length = bytes == 64 ? 2 : bytes == 32,
+        first = (~o >> 3 & 1) << 7 | (~b >> 3 & 1) << 5 | r.map;
+    if (w->evex) {
+        x86_byte(w, 0x62);
+        x86_byte(w, first | (~b >> 4 & 1) << 6 | (~o >> 4 & 1) << 4);
+        x86_byte(w, r.w << 7 | (~a & 15) << 3 | 1 << 2 | r.prefix);
+        x86_byte(w, length << 5 | (~a >> 4 & 1) << 3);
+    } else {
+        x86_byte(w, 0xc4);
+        x86_byte(w, first | 1 << 6);
+        x86_byte(w, r.w << 7 | (~a & 15) << 3 | length << 2 | r.prefix);
+    }
     x86_byte(w, r.code);
 }
 
-static void on_registers(X86 *w, Row r, bool wide, int o, int a, int b)
+static void on_registers(X86 *w, Row r, int bytes, int o, int a, int b)
 {
-    prefix(w, r, wide, o, a, b);
+    prefix(w, r, bytes, o, a, b);
     x86_byte(w, 0xc0 | (o & 7) << 3 | (b & 7));
 }
 
@@ -77,9 +88,9 @@ static void memory(X86 *w, int reg, Gpr base, int64_t at)
 void x86_op(X86 *w, X86Op op, bool wide, int o, int a, int b)
 {
     if (op == X_EXTRACT)
-        on_registers(w, rows[op], wide, b, a, o);
+        on_registers(w, rows[op], wide ? 32 : 16, b, a, o);
     else
-        on_registers(w, rows[op], wide, o, a, b);
+        on_registers(w, rows[op], wide ? 32 : 16, o, a, b);
 }
 
 void x86_op_imm(X86 *w, X86Op op, bool wide, int o, int a, int b, int imm)
@@ -94,7 +105,7 @@ void x86_arith(X86 *w, X86Op op, int bytes, int elem, int o, int a, int b)
     Row r = rows[op];
     bool one = bytes == elem;
     r.prefix = (uint8_t)(elem == 8 ? (one ? PF2 : P66) : one ? PF3 : P00);
-    on_registers(w, r, bytes == 32, o, op == X_SQRT && !one ? 0 : a, b);
+    on_registers(w, r, bytes, o, op == X_SQRT && !one ? 0 : a, b);
 }
 
 static Row access_row(int bytes, int code)
@@ -104,44 +115,25 @@ static Row access_row(int bytes, int code)
 
 void x86_load(X86 *w, int bytes, int o, Gpr base, int64_t at)
 {
-    prefix(w, access_row(bytes, 0x10), bytes == 32, o, 0, (int)base);
+    prefix(w, access_row(bytes, 0x10), bytes, o, 0, (int)base);
     memory(w, o, base, at);
 }
 
 void x86_store(X86 *w, int bytes, Gpr base, int64_t at, int x)
 {
-    prefix(w, access_row(bytes, 0x11), bytes == 32, x, 0, (int)base);
+    prefix(w, access_row(bytes, 0x11), bytes, x, 0, (int)base);
     memory(w, x, base, at);
 }
 
 /* ---- whole tiles: the second operand may be memory, and with EVEX there are 32 registers of 64 bytes ---- */
 
-/* EVEX holds the high bits of the register numbers inverted, as VEX does. */
-static void long_prefix(X86 *w, Row r, int bytes, int o, int a, int high, int low)
-{
-    int length = bytes == 64 ? 2 : bytes == 32;
-    if (!w->evex) {
-        x86_byte(w, 0xc4);
-        x86_byte(w, (~o >> 3 & 1) << 7 | 1 << 6 | (~low & 1) << 5 | r.map);
-        x86_byte(w, r.w << 7 | (~a & 15) << 3 | length << 2 | r.prefix);
-    } else {
-        x86_byte(w, 0x62);
-        x86_byte(w, (~o >> 3 & 1) << 7 | (~high & 1) << 6 | (~low & 1) << 5 | (~o >> 4 & 1) << 4 |
-                        r.map);
-        x86_byte(w, r.w << 7 | (~a & 15) << 3 | 1 << 2 | r.prefix);
-        x86_byte(w, length << 5 | (~a >> 4 & 1) << 3);
-    }
-    x86_byte(w, r.code);
-}
-
-static void long_row(X86 *w, Row r, int bytes, int o, int a, X86Operand b)
+static void on_any(X86 *w, Row r, int bytes, int o, int a, X86Operand b)
 {
     if (b.reg >= 0) {
-        long_prefix(w, r, bytes, o, a, b.reg >> 4, b.reg >> 3);
-        x86_byte(w, 0xc0 | (o & 7) << 3 | (b.reg & 7));
+        on_registers(w, r, bytes, o, a, b.reg);
         return;
     }
-    long_prefix(w, r, bytes, o, a, 0, (int)b.base >> 3);
+    prefix(w, r, bytes, o, a, (int)b.base);
     x86_byte(w, 0x80 | (o & 7) << 3 | 4);
     x86_byte(w, (b.scale == 8 ? 3 : 2) << 6 | RAX << 3 | (b.base & 7));
     word(w, b.at);
@@ -155,7 +147,7 @@ void x86_lanes(X86 *w, X86Op op, int bytes, int elem, int o, int a, X86Operand b
     bool one = bytes == elem && !logic;
     r.w = w->evex && elem == 8; /* VEX ignores it */
     if (!cast) r.prefix = (uint8_t)(elem == 8 ? (one ? PF2 : P66) : one ? PF3 : P00);
-    long_row(w, r, bytes == elem ? 16 : bytes, o, a, b);
+    on_any(w, r, bytes == elem ? 16 : bytes, o, a, b);
 }
 
 /* ---- constants ---- */
@@ -172,7 +164,7 @@ int32_t x86_constant(X86 *w, uint64_t bits, int elem)
 
 void x86_load_constant(X86 *w, bool wide, int o, int32_t number)
 {
-    prefix(w, access_row(32, 0x10), wide, o, 0, 0);
+    prefix(w, access_row(32, 0x10), wide ? 32 : 16, o, 0, 0);
     x86_byte(w, (o & 7) << 3 | 5);
     word(w, -32 * ((int64_t)number + 1) - (w->n + 4));
 }

@@ -56,7 +56,7 @@ static bool add_sum(Maker *m, SweepSum sum, int dtype)
                                     .offset = m->s->part_bytes,
                                     .bytes = bytes});
     sum.step = m->step;
-    m->s->part_bytes += (bytes + 63) / 64 * 64;
+    m->s->part_bytes += mem_lines(bytes);
     m->s->sums = sums;
     sums[m->s->n_sums++] = sum;
     return sum.part >= 0;
