@@ -143,6 +143,7 @@ typedef struct {
     bool partial;           /* the block results are the result: they are added elsewhere (blocks.c) */
 } Code;
 bool code_compile(Code *c, const qb_plan *p, const Region *r, TileSet *tiles, Arena *keep, qb_error *err);
+void code_finish(Code *c, double cost); /* code_finish.c: the last of code_compile; ns an element */
 bool code_settled(const Code *c, char *const *base); /* are its copies, where it is nothing else, copies of memory to itself? */
 int32_t code_base(const qb_plan *p, int32_t slot, int64_t *offset); /* base of a slot; adds its place to *offset, in bytes */
 
