@@ -151,10 +151,10 @@ static void drop_parts(qb_plan *p)
 
 /* ---- the pipeline ---- */
 
-static Graph *optimize(const Graph *g, qb_error *err)
+static Graph *optimize(const Graph *g, bool native, qb_error *err)
 {
     Graph *plain = expand_run(g, err);
-    Graph *simple = plain ? simplify_run(plain, err) : NULL;
+    Graph *simple = plain ? simplify_run(plain, native, err) : NULL;
     graph_release(plain);
     if (!simple) return NULL;
     dump_graph("simplify", simple);
@@ -183,7 +183,7 @@ qb_plan *plan_compile(const Graph *g, const Target *t, const qb_options *options
     if (!p) return error_memory(err, "a plan", -1), NULL;
     atomic_init(&p->refs, 1);
     p->native = options && options->precision && strcmp(options->precision, "float32") == 0;
-    p->graph = optimize(g, err);
+    p->graph = optimize(g, p->native, err);
     bool ok = p->graph != NULL;
     if (ok) {
         Draft d = {.g = p->graph, .p = p, .err = err, .target = t, .options = options};

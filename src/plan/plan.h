@@ -16,6 +16,7 @@
      matmul      k is cut in blocks of 128. A block is one chain acc = fma(a[i,k], b[k,j], acc) in k order from acc = +0.0. The total starts
                  as the first block's acc; the others are added to it in order. float32: operands are widened to float64, all
                  this happens in float64, and the total is rounded once. No other variant exists for thin or batched shapes.
+                 Of two NaNs an addition, product or fma keeps either.
      max, min    exact, so any order: NaN if any element is NaN (the canonical quiet NaN), and -0 < +0.
    A NATIVE plan (precision "float32") computes what is float32 in float32, in the same order: products with chain and total, sums with
    lanes and tree (totals of their blocks stay float64, rounded once), and functions of their own. float64 values are as ever.
@@ -203,7 +204,8 @@ Graph *dce_run(const Graph *g, qb_error *err);
 Val dce_copy(Graph *to, const Graph *from, const Node *n, const Val *map);
 Graph *dce_rewrite(const Graph *g, RewriteNode *rewrite, qb_error *err); /* all inputs, and every node that an output needs */
 Graph *expand_run(const Graph *g, qb_error *err);   /* custom nodes become their value; g itself where there are none */
-Graph *simplify_run(const Graph *g, qb_error *err);
+Graph *simplify_run(const Graph *g, bool native, qb_error *err);
+Val short_reduce(Val x, const Node *n, bool native); /* short.c: of simplify; NONE where the reduction is to stay */
 
 /* ---- trim.c: what of a region somebody needs ---- */
 /* live: results that are read; those that the bodies need for them are added. needs: operands. False: out of memory. */

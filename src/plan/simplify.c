@@ -172,24 +172,6 @@ static Val mul(const Val *x, const Node *n)
     return NONE;
 }
 
-/* The largest of one element is that element, but for NaN, which a reduction makes canonical. */
-static Val extreme(const Val *x, const Node *n)
-{
-    const Type *t = type_of(x[0]);
-    int64_t dims[QB_MAX_RANK];
-    int rank = 0;
-    for (int i = 0, k = 0; i < t->rank; i++) {
-        bool reduced = k < n->attr->n && n->attr->list[k] == i;
-        if (reduced && t->dims[i] != 1) return NONE;
-        if (reduced)
-            k++;
-        else
-            dims[rank++] = t->dims[i];
-    }
-    Val number = gequal(x[0], x[0]), nan = glike(x[0], __builtin_nan(""));
-    return greshape(gwhere(number, x[0], nan), rank, dims);
-}
-
 /* Moving an axis of length 1 moves no element. */
 static Val transpose(const Val *x, const Node *n)
 {
@@ -207,11 +189,16 @@ static Val transpose(const Val *x, const Node *n)
 
 typedef Val Rewrite(const Val *x, const Node *n);
 static Rewrite *const rules[OP_COUNT] = {
-    [OP_stop_gradient] = first, [OP_instead] = first, [OP_cast] = cast,           [OP_mul] = mul,
-    [OP_max] = extreme,         [OP_min] = extreme,   [OP_transpose] = transpose,
+    [OP_stop_gradient] = first, [OP_instead] = first, [OP_cast] = cast, [OP_mul] = mul,
+    [OP_transpose] = transpose,
 };
 
-static Val rewrite(Graph *to, const Graph *from, const Node *n, const Val *map)
+static bool reduces(int op)
+{
+    return op == OP_sum || op == OP_mean || op == OP_max || op == OP_min;
+}
+
+static Val rewrite_for(Graph *to, const Graph *from, const Node *n, const Val *map, bool native)
 {
     Val v = NONE, x[2] = {NONE, NONE};
     for (uint32_t k = 0; k < n->n; k++) {
@@ -219,6 +206,7 @@ static Val rewrite(Graph *to, const Graph *from, const Node *n, const Val *map)
         if (k < 2) x[k] = map[n->x[k]];
     }
     if (rules[n->op]) v = rules[n->op](x, n);
+    if (reduces(n->op)) v = short_reduce(x[0], n, native);
     if (val_none(v) && op_elementwise(n->op)) v = sink(to, from, n, map);
     if (!val_none(v) || graph_failed(to)) return v;
     v = dce_copy(to, from, n, map); /* splats and small constants fold here */
@@ -226,4 +214,17 @@ static Val rewrite(Graph *to, const Graph *from, const Node *n, const Val *map)
     return worth_computing(from, n) ? compute(to, from, n, map) : v;
 }
 
-Graph *simplify_run(const Graph *g, qb_error *err) { return dce_rewrite(g, rewrite, err); }
+static Val rewrite(Graph *to, const Graph *from, const Node *n, const Val *map)
+{
+    return rewrite_for(to, from, n, map, false);
+}
+
+static Val rewrite_native(Graph *to, const Graph *from, const Node *n, const Val *map)
+{
+    return rewrite_for(to, from, n, map, true);
+}
+
+Graph *simplify_run(const Graph *g, bool native, qb_error *err)
+{
+    return dce_rewrite(g, native ? rewrite_native : rewrite, err);
+}
