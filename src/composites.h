@@ -11,8 +11,6 @@
 COMPOSITE( square,       ELEMENT, 1,     "x times x" )
 COMPOSITE( reciprocal,   ELEMENT, 1,     "1 / x" )
 COMPOSITE( relu,         ELEMENT, 1,     "x where positive, else 0; derivative 0 at 0" )
-COMPOSITE( sigmoid,      ELEMENT, 1,     "1 / (1 + exp(-x)), computed without overflow" )
-COMPOSITE( softplus,     ELEMENT, 1,     "log(1 + exp(x)), computed without overflow" )
 COMPOSITE( silu,         ELEMENT, 1,     "x times sigmoid(x)" )
 COMPOSITE( gelu,         ELEMENT, 1,     "x times the normal distribution function of x; approximate: its tanh form" )
 COMPOSITE( isfinite,     TEST,    1,     "neither infinite nor NaN" )

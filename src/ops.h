@@ -68,6 +68,8 @@ UNARY(  arctan,        F, same,  q_arctan(x),        NEVER, 0,      grecip(gplus
 UNARY(  sinh,          F, same,  q_sinh(x),          NEVER, 0,      gcosh(x),                                         sinh,        2.5,  "hyperbolic sine" )
 UNARY(  cosh,          F, same,  q_cosh(x),          NEVER, 0,      gsinh(x),                                         cosh,        2.5,  "hyperbolic cosine" )
 UNARY(  tanh,          F, same,  q_tanh(x),          NEVER, 0,      gminus(1, gmul(z, z)),                            tanh,        2.5,  "hyperbolic tangent" )
+UNARY(  sigmoid,       F, same,  q_sigmoid(x),       NEVER, 0,      gmul(z, gsigmoid(gneg(x))),                       sigmoid,     2.5,  "1 / (1 + exp(-x)), computed without overflow" )
+UNARY(  softplus,      F, same,  q_softplus(x),      NEVER, 0,      gsigmoid(x),                                      NONE,        2.5,  "log(1 + exp(x)), computed without overflow" )
 UNARY(  arcsinh,       F, same,  q_arcsinh(x),       NEVER, 0,      grecip(ghypot(x, K(1))),                          arcsinh,     2.5,  "inverse hyperbolic sine; its derivative never overflows" )
 UNARY(  arccosh,       F, same,  q_arccosh(x),       NEVER, 0,      grecip(d_arccosh(x)),                             arccosh,     2.5, "inverse hyperbolic cosine" )
 UNARY(  arctanh,       F, same,  q_arctanh(x),       NEVER, 0,      grecip(d_one_minus_sq(x)),                        arctanh,     2.5,  "inverse hyperbolic tangent" )

@@ -26,6 +26,18 @@ Q_FN double q_tanh(double x)
     return q_with_sign(q_fma(v, t, u) / q_fma(u, t, v), x);
 }
 
+/* 1 / (1 + e^-x) and log(1 + e^x), of e^-|x|, which never overflows: both tails keep their relative accuracy. */
+Q_FN double q_sigmoid(double x)
+{
+    double z = q_exp(-q_abs(x));
+    return (x > 0.0 ? 1.0 : z) / (1.0 + z);
+}
+
+Q_FN double q_softplus(double x)
+{
+    return (x > 0.0 ? x : 0.0) + q_log1p(q_exp(-q_abs(x)));
+}
+
 /* e^r = c + s, e^-r = c - s with s = sinh r, c = cosh r = 1 + d: sinh and cosh of |x| = r + k ln2
    are sums of c and s with the factors 2^(k-1) -+ 2^(-k-1). Both are returned halved, the last
    doubling is the caller's. */

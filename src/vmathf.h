@@ -198,3 +198,14 @@ Q_FN float q_log10f(float x)
     float y = q_fmaf(l, 0x1.bcb7b2p-2f, k * 0x1.3509f8p-18f); /* log10 e, the rest of log10 2 */
     return q_log_endsf(x, q_fmaf(k, 0x1.344p-2f, y));
 }
+
+Q_FN float q_sigmoidf(float x)
+{
+    float z = q_expf(-q_abs32(x));
+    return (x > 0.0f ? 1.0f : z) / (1.0f + z);
+}
+
+Q_FN float q_softplusf(float x)
+{
+    return (x > 0.0f ? x : 0.0f) + q_log1pf(q_expf(-q_abs32(x)));
+}

@@ -13,6 +13,8 @@ UNARY( cos,   F, same, q_cosf_main(x), q_cosf_rare(x), q_cosf_slow(x), , , 2.5, 
 UNARY( sinh,  F, same, q_sinhf(x),     NEVER,          0,              , , 2.5, )
 UNARY( cosh,  F, same, q_coshf(x),     NEVER,          0,              , , 2.5, )
 UNARY( tanh,  F, same, q_tanhf(x),     NEVER,          0,              , , 2.5, )
+UNARY( sigmoid,  F, same, q_sigmoidf(x),  NEVER,       0,              , , 2.5, )
+UNARY( softplus, F, same, q_softplusf(x), NEVER,       0,              , , 2.5, )
 #undef UNARY
 #undef BINARY
 /* clang-format on */

@@ -44,29 +44,7 @@ COMPOSE(relu)
     return gwhere(gless_equal(x[0], zero), zero, x[0]);
 }
 
-/* -|x|, whose derivative at 0 is 1: of the two formulas below the one for x <= 0 holds there. */
-static Val folded(Val x)
-{
-    Val below = gneg(x);
-    return gwhere(positive(x), below, x);
-}
-
-static Val sigmoid(Val x)
-{
-    Val z = gexp(folded(x)), one = number(x, 1);
-    Val sum = gadd(one, z);
-    return gdiv(gwhere(positive(x), one, z), sum);
-}
-
-COMPOSE(sigmoid) { return sigmoid(x[0]); }
-
-COMPOSE(softplus)
-{
-    Val rest = glog1p(gexp(folded(x[0]))), zero = gzeros(x[0]);
-    return gadd(gwhere(positive(x[0]), x[0], zero), rest);
-}
-
-COMPOSE(silu) { return gmul(x[0], sigmoid(x[0])); }
+COMPOSE(silu) { return gmul(x[0], gsigmoid(x[0])); }
 
 /* Hendrycks and Gimpel 2016. erfc keeps the relative accuracy of the negative tail. 1 + tanh u is 2 sigmoid(2u). */
 COMPOSE(gelu)
@@ -77,7 +55,7 @@ COMPOSE(gelu)
         return gmul(gtimes(0.5, v), tail);
     }
     Val cube = gmul(gmul(v, v), v), u = gadd(v, gmul(number(v, 0.044715), cube));
-    return gmul(v, sigmoid(gmul(number(v, 1.595769121605730711759763), u)));
+    return gmul(v, gsigmoid(gmul(number(v, 1.595769121605730711759763), u)));
 }
 
 COMPOSE(maximum) { return gmax2(x[0], x[1]); }

@@ -55,6 +55,7 @@ static const struct {
     [OP_sinh] = {"chlo.sinh", PLAIN, 0},
     [OP_cosh] = {"chlo.cosh", PLAIN, 0},
     [OP_tanh] = {"stablehlo.tanh", PLAIN, 0},
+    [OP_sigmoid] = {"stablehlo.logistic", PLAIN, 0},
     [OP_arcsinh] = {"chlo.asinh", PLAIN, 0},
     [OP_arccosh] = {"chlo.acosh", PLAIN, 0},
     [OP_arctanh] = {"chlo.atanh", PLAIN, 0},
@@ -96,6 +97,17 @@ static uint32_t hypot_lines(Out *o, const uint32_t *x, const Type *t)
                       stablehlo_two(o, "stablehlo.multiply", b, b, t), t);
     return stablehlo_two(o, "stablehlo.multiply", stablehlo_same(o, "stablehlo.sqrt", &a, 1, t),
                          scale, t);
+}
+
+/* max(x, 0) + log1p(exp(-|x|)) */
+static uint32_t softplus_lines(Out *o, const uint32_t *x, const Type *t)
+{
+    uint32_t zero = stablehlo_splat(o, t, 0), rest = stablehlo_same(o, "stablehlo.abs", x, 1, t);
+    static const char *const words[] = {"stablehlo.negate", "stablehlo.exponential",
+                                        "stablehlo.log_plus_one"};
+    for (int i = 0; i < 3; i++) rest = stablehlo_same(o, words[i], &rest, 1, t);
+    return stablehlo_two(o, "stablehlo.add", stablehlo_two(o, "stablehlo.maximum", x[0], zero, t),
+                         rest, t);
 }
 
 /* By repeated squaring. */
@@ -155,6 +167,7 @@ static uint32_t lines(Out *o, const Node *n)
     case OP_constant:
         return a->buffer ? stablehlo_dense(o, tz, a->buffer) : stablehlo_splat(o, tz, a->f);
     case OP_hypot: return hypot_lines(o, x, tz);
+    case OP_softplus: return softplus_lines(o, x, tz);
     case OP_powi: return powi_lines(o, x[0], a->i, tz);
     case OP_cast: return cast_line(o, x[0], tx, tz);
     case OP_after:

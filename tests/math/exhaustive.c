@@ -17,12 +17,15 @@ typedef struct {
     double (*libm)(double);
 } Function;
 
+static double libm_sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
+static double libm_softplus(double x) { return fmax(x, 0.0) + log1p(exp(-fabs(x))); }
+
 #define LIST(name, libm) {#name, math_##name, libm},
 static const Function functions[] = {
     LIST(exp, exp) LIST(exp2, exp2) LIST(expm1, expm1) LIST(log, log) LIST(log1p, log1p) LIST(log2, log2) LIST(log10, log10)
     LIST(sin, sin) LIST(cos, cos) LIST(tan, tan) LIST(arcsin, asin) LIST(arccos, acos) LIST(arctan, atan) LIST(sinh, sinh)
     LIST(cosh, cosh) LIST(tanh, tanh) LIST(arcsinh, asinh) LIST(arccosh, acosh) LIST(arctanh, atanh) LIST(erf, erf)
-    LIST(erfc, erfc) LIST(cbrt, cbrt) LIST(sqrt, sqrt)
+    LIST(sigmoid, libm_sigmoid) LIST(softplus, libm_softplus) LIST(erfc, erfc) LIST(cbrt, cbrt) LIST(sqrt, sqrt)
 };
 
 static uint32_t bits_of(float x)

@@ -183,6 +183,8 @@ CONVENTIONS = [
     c("sigmoid_does_not_overflow", qb.sigmoid, [-1000.0, 0.0, 1000.0], value=[0.0, 0.5, 1.0], d=[[0.0, 0.25, 0.0]], dd=[[0.0] * 3]),
     c("sigmoid_of_negatives_keeps_its_relative_accuracy", qb.sigmoid, [-40.0], value=[math.exp(-40)], d=[[math.exp(-40)]],
       dd=[[math.exp(-40)]], rtol=1e-15),
+    c("derivatives_of_sigmoid_keep_their_relative_accuracy_in_both_tails", qb.sigmoid, [40.0, -700.0],
+      value=[1.0, math.exp(-700)], d=[[math.exp(-40), math.exp(-700)]], dd=[[-math.exp(-40), math.exp(-700)]], rtol=1e-14),
     c("softplus_does_not_overflow", qb.softplus, [-1000.0, 0.0, 1000.0], value=[0.0, math.log(2), 1000.0], d=[[0.0, 0.5, 1.0]],
       dd=[[0.0, 0.25, 0.0]]),
     c("softplus_of_minus_20_in_float32", qb.softplus, [-20.0], value=[F32(2.0611537e-9)], d=[[F32(2.0611537e-9)]], dtype=F32,
