@@ -1,4 +1,4 @@
-"""jacobian and hessian: a vjp or jvp of the traced function, batched by vmap over the unit vectors of one leaf.
+"""jacobian and hessian: a vjp or jvp of the traced function, for each unit vector of one leaf; many of them are batched by vmap.
 
 The function is traced once. What it returns says which direction is cheaper; both are rewrites of that one graph. A leaf of the
 output that does not depend on a leaf of the input costs no node: its block is zeros.
@@ -10,6 +10,11 @@ import operator
 from . import _core
 
 __all__ = ["hessian", "jacobian"]
+
+
+# So many unit vectors are followed one by one. vmap would put a short axis between that of the points and that of a layer, and rows
+# that are broadcast along it are copied; the other way each is a stream of its own, and products merge as they do for u_x and u_t.
+_FEW = 8
 
 
 def _size(shape):
@@ -34,6 +39,9 @@ def _along(derivative, leaf, count, k, out_axis):
     if n == 1:
         return one(_core.ones(leaf.shape, dtype=leaf.dtype))
     units = _core.reshape(_core.eye(n, dtype=leaf.dtype), [n, *leaf.shape])
+    if n <= _FEW:
+        blocks = zip(*(one(units[i]) for i in range(n)))
+        return [None if block[0] is None else _core.stack(list(block), axis=out_axis) for block in blocks]
     return _core.vmap(one, out_axes=out_axis)(units)
 
 
