@@ -91,6 +91,13 @@ def growth_cases():
         yield f"growth.depth.{depth}", [2] + [64] * depth + [1], 2_000
 
 
+def laplace_cases():
+    """(name, activation, layer sizes, points) of Poisson losses whose Laplacian is the trace of a Hessian."""
+    yield "laplace2d.tanh32x3.n1000", "tanh", [2, 32, 32, 32, 1], 1000
+    yield "laplace2d.sigmoid20x5.n5000", "sigmoid", [2, 20, 20, 20, 20, 20, 1], 5000
+    yield "laplace3d.silu50x4.n2000", "silu", [3, 50, 50, 50, 50, 1], 2000
+
+
 ORDERS = (1, 2, 3, 4, 5, 6)  # of the derivatives in growth
 
 

@@ -8,7 +8,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 import jax.numpy as jnp
 import numpy as np
-from common import ORDERS, RESULTS, done, growth_cases, lotka_volterra, micro, once, wanted
+from common import ORDERS, RESULTS, done, growth_cases, laplace_cases, lotka_volterra, micro, once, wanted
 
 RESULTS["import"] = (time.perf_counter() - START) * 1e6
 import math
@@ -33,9 +33,9 @@ def mlp_init(sizes, dtype, seed=0):
     ]
 
 
-def mlp(p, h):
+def mlp(p, h, act=jnp.tanh):
     for w, b in p[:-1]:
-        h = jnp.tanh(h @ w + b)
+        h = act(h @ w + b)
     w, b = p[-1]
     return h @ w + b
 
@@ -183,6 +183,25 @@ def derivs():
     micro("hessian100", lambda: ready(h(z)))
 
 
+def laplace():
+    for name, activation, sizes, n in laplace_cases():
+        act = getattr(jax.nn, activation)
+        x = jnp.asarray(np.random.RandomState(1).uniform(0, 1, (n, sizes[0])))
+
+        def u(x, p, act=act):
+            return jnp.sum(mlp(p, x.reshape([1, x.shape[0]]), act))
+
+        def trace(x, p, u=u):
+            return jnp.trace(jax.hessian(u)(x, p))
+
+        def loss(p, x=x, trace=trace):
+            return jnp.mean((jax.vmap(trace, (0, None))(x, p) + 1.0) ** 2)
+
+        f, p = jax.jit(jax.value_and_grad(loss)), mlp_init(sizes, jnp.float64)
+        once(name + ".first", lambda f=f, p=p: ready(f(p)))
+        micro(name, lambda f=f, p=p: ready(f(p)), 1.0, 5)
+
+
 def compiling():
     """First calls: trace, transform, compile, run."""
     u_xx = jax.vmap(jax.grad(jax.grad(lambda x, w: jnp.sin(w * x))), in_axes=(0, None))
@@ -307,6 +326,7 @@ CASES = {
     "big": big,
     "kernels": kernels,
     "derivs": derivs,
+    "laplace": laplace,
     "loops": loops,
     "ode": ode,
     "linalg": linalg,

@@ -8,7 +8,7 @@ import quabla as qb
 IMPORT = (time.perf_counter() - START) * 1e6
 import math
 
-from common import ORDERS, RESULTS, done, growth_cases, left_out, lotka_volterra, micro, once, wanted
+from common import ORDERS, RESULTS, done, growth_cases, laplace_cases, left_out, lotka_volterra, micro, once, wanted
 
 RESULTS["import"] = IMPORT
 GROUPS = wanted()
@@ -42,9 +42,9 @@ def mlp_init(sizes, dtype, seed=0):
     return [(qb.random.glorot_normal(k, s, dtype=dtype), qb.zeros(s[1:], dtype=dtype)) for k, s in zip(keys, shapes)]
 
 
-def mlp(p, h):
+def mlp(p, h, act=qb.tanh):
     for w, b in p[:-1]:
-        h = qb.tanh(h @ w + b)
+        h = act(h @ w + b)
     w, b = p[-1]
     return h @ w + b
 
@@ -168,6 +168,24 @@ def derivs():
     z, h = qb.linspace(-1, 1, 100), qb.jit(qb.hessian(rosenbrock))
     once("hessian100.first", lambda: h(z))
     micro("hessian100", lambda: h(z))
+
+
+def laplace():
+    for name, activation, sizes, n in laplace_cases():
+        act, x = getattr(qb, activation), qb.random.uniform(qb.random.key(1), (n, sizes[0]))
+
+        def u(x, p, act=act):
+            return qb.sum(mlp(p, x.reshape([1, x.shape[0]]), act))
+
+        def trace(x, p, u=u):
+            return qb.trace(qb.hessian(u)(x, p))
+
+        def loss(p, x=x, trace=trace):
+            return qb.mean((qb.vmap(trace, (0, None))(x, p) + 1.0) ** 2)
+
+        f, p = qb.jit(qb.value_and_grad(loss)), mlp_init(sizes, qb.float64)
+        once(name + ".first", lambda f=f, p=p: f(p))
+        micro(name, lambda f=f, p=p: f(p), 1.0, 5)
 
 
 def compiling():
@@ -318,6 +336,7 @@ CASES = {
     "big": big,
     "kernels": kernels,
     "derivs": derivs,
+    "laplace": laplace,
     "loops": loops,
     "ode": ode,
     "linalg": linalg,
