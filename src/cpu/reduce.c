@@ -37,6 +37,8 @@ INLINE V load1_f32(const void *x, int64_t k) { return load_f32((const float *)x 
 INLINE V mask1_f64(M m, const void *x, int64_t k) { return load_m(m, (const double *)x + k); }
 INLINE V mask1_f32(M m, const void *x, int64_t k) { return load_f32_m(m, (const float *)x + k); }
 
+#include "cpu/reduce_few.h"
+
 /* ---- sums along a row: the lanes are elements of SET vectors ---- */
 
 /* What a group of fewer than 8 elements adds to each lane. A masked load gives +0.0 where there
@@ -142,9 +144,10 @@ INLINE void blocks_of(double *out, const void *x, int64_t n, Load1 *load1, LoadM
     out[1] = tree_of(b);
 }
 
-INLINE void rows_of(double *out, const void *x, int64_t rows, int64_t w, Load1 *load1,
+INLINE void rows_of(double *out, const void *x, int64_t rows, int64_t w, Get *get, Load1 *load1,
                     LoadMask *mask1)
 {
+    if (few_rows(out, x, rows, w, get, few_sum)) return;
     Rest rest;
     rest_of(&rest, w % SUM_LANES);
     for (int64_t r = 0; r < rows; r++) {
@@ -158,6 +161,12 @@ INLINE void rows_of(double *out, const void *x, int64_t rows, int64_t w, Load1 *
 typedef struct {
     const double *x, *y;
 } Factors;
+
+INLINE double get_dot(const void *p, int64_t k)
+{
+    const Factors *f = p;
+    return f->x[k] * f->y[k];
+}
 
 INLINE V load1_dot(const void *p, int64_t k)
 {
@@ -180,7 +189,7 @@ static void dot_blocks(double *out, const void *x, const void *y, int64_t n)
 static void dot_rows(double *out, const void *x, const void *y, int64_t rows, int64_t w)
 {
     const Factors f = {x, y};
-    rows_of(out, &f, rows, w, load1_dot, mask1_dot);
+    rows_of(out, &f, rows, w, get_dot, load1_dot, mask1_dot);
 }
 
 /* The same where one factor is made on the way. Every element is read once. */
@@ -379,6 +388,7 @@ static void native_blocks(double *out, const void *p, int64_t n)
 static void native_rows(double *out, const void *p, int64_t rows, int64_t w)
 {
     const float *x = p;
+    if (few_rows(out, p, rows, w, get_f32, few_native)) return;
     for (int64_t r = 0; r < rows; r++) out[r] = native_sum(native_lanes(x + r * w, w));
 }
 
@@ -414,7 +424,7 @@ static void native_tree(double *out, const double *lanes, int64_t w)
     }                                                                                                                           \
     static void sum_rows_##dtype(double *out, const void *x, int64_t rows, int64_t w)                                           \
     {                                                                                                                           \
-        rows_of(out, x, rows, w, load1_##dtype, mask1_##dtype);                                                                 \
+        rows_of(out, x, rows, w, get_##dtype, load1_##dtype, mask1_##dtype);                                                                 \
     }                                                                                                                           \
     static void sum_lanes_##dtype(double *lanes, const void *x, int64_t first, int64_t rows, int64_t w)                         \
     {                                                                                                                           \
@@ -431,6 +441,7 @@ SUM(f64)
     }                                                                                                                           \
     static void op##_rows_##dtype(double *out, const void *x, int64_t rows, int64_t w)                                          \
     {                                                                                                                           \
+        if (few_rows(out, x, rows, w, get_##dtype, op##_of)) return;                                                            \
         for (int64_t r = 0; r < rows; r++) out[r] = op##_of(x, r * w, w, get_##dtype);                                          \
     }                                                                                                                           \
     static void op##_lanes_##dtype(double *lanes, const void *x, int64_t first, int64_t rows, int64_t w)                        \
