@@ -4,6 +4,8 @@
    one memcpy for a run of stride 1, one value repeated for stride 0, a loop otherwise. */
 #include "cpu/cpu.h"
 
+enum { SHORT = 16 }; /* elements: a longer run is worth a memcpy */
+
 void move_make(Move *k, int rank, const int64_t *dims, const int64_t *stride, int64_t elem)
 {
     *k = (Move){.elem = elem};
@@ -24,47 +26,76 @@ typedef uint64_t __attribute__((may_alias)) Word8;
 typedef uint32_t __attribute__((may_alias)) Word4;
 typedef uint8_t Word1;
 
-/* ---- runs of n elements: `step` bytes apart in memory, side by side in a register ---- */
+/* ---- blocks: `rows` runs of w elements, in memory `outer` and `inner` bytes apart, side by side in a register ---- */
+/* A call for each run would take as long as a run of a few elements. The kinds of runs are loops of their own, and so are runs of two
+   to four elements (points in space), where a loop with a counter takes twice as long. */
+typedef enum {
+    SPREAD,
+    COPY,
+    LOAD,
+    KINDS
+} Kind; /* one value repeated; consecutive elements; others */
+#define ALWAYS static inline __attribute__((always_inline))
 /* clang-format off */
-#define RUNS(T)                                                                                                                 \
-    static void load_##T(char *o, const char *x, int64_t step, int64_t n)                                                       \
+#define BLOCKS(T)                                                                                                               \
+    ALWAYS void run_##T(Kind kind, T *out, const char *x, int64_t inner, int64_t w)                                             \
+    {                                                                                                                           \
+        const T *in = (const T *)x, v = *in;                                                                                    \
+        if (kind == COPY && w > SHORT)                                                                                          \
+            memcpy(out, in, (size_t)w * sizeof(T));                                                                             \
+        else                                                                                                                    \
+            for (int64_t i = 0; i < w; i++) out[i] = kind == SPREAD ? v : kind == COPY ? in[i] : *(const T *)(x + i * inner);   \
+    }                                                                                                                           \
+    ALWAYS void rows_##T(Kind kind, char *o, const char *x, int64_t outer, int64_t inner, int64_t rows, int64_t w)              \
     {                                                                                                                           \
         T *out = (T *)o;                                                                                                        \
-        for (int64_t i = 0; i < n; i++) out[i] = *(const T *)(x + i * step);                                                    \
+        for (int64_t r = 0; r < rows; r++, x += outer, out += w) run_##T(kind, out, x, inner, w);                               \
+    }                                                                                                                           \
+    ALWAYS void block_##T(Kind kind, char *o, const char *x, int64_t outer, int64_t inner, int64_t rows, int64_t w)             \
+    {                                                                                                                           \
+        switch (w) {                                                                                                            \
+        case 2: rows_##T(kind, o, x, outer, inner, rows, 2); break;                                                             \
+        case 3: rows_##T(kind, o, x, outer, inner, rows, 3); break;                                                             \
+        case 4: rows_##T(kind, o, x, outer, inner, rows, 4); break;                                                             \
+        default: rows_##T(kind, o, x, outer, inner, rows, w);                                                                   \
+        }                                                                                                                       \
+    }                                                                                                                           \
+    static void spread_##T(char *o, const char *x, int64_t outer, int64_t inner, int64_t rows, int64_t w)                       \
+    {                                                                                                                           \
+        block_##T(SPREAD, o, x, outer, inner, rows, w);                                                                         \
+    }                                                                                                                           \
+    static void copy_##T(char *o, const char *x, int64_t outer, int64_t inner, int64_t rows, int64_t w)                         \
+    {                                                                                                                           \
+        block_##T(COPY, o, x, outer, inner, rows, w);                                                                           \
+    }                                                                                                                           \
+    static void load_##T(char *o, const char *x, int64_t outer, int64_t inner, int64_t rows, int64_t w)                         \
+    {                                                                                                                           \
+        block_##T(LOAD, o, x, outer, inner, rows, w);                                                                           \
     }                                                                                                                           \
     static void store_##T(char *o, const char *x, int64_t step, int64_t n)                                                      \
     {                                                                                                                           \
         const T *in = (const T *)x;                                                                                             \
         for (int64_t i = 0; i < n; i++) *(T *)(o + i * step) = in[i];                                                           \
-    }                                                                                                                           \
-    static void spread_##T(char *o, const char *x, int64_t step, int64_t rows, int64_t w)                                       \
-    {                                                                                                                           \
-        T *out = (T *)o;                                                                                                        \
-        for (int64_t r = 0; r < rows; r++, x += step, out += w) {                                                               \
-            T v = *(const T *)x;                                                                                                \
-            for (int64_t i = 0; i < w; i++) out[i] = v;                                                                         \
-        }                                                                                                                       \
     }
 /* clang-format on */
-RUNS(Word8)
-RUNS(Word4)
-RUNS(Word1)
-#undef RUNS
+BLOCKS(Word8)
+BLOCKS(Word4)
+BLOCKS(Word1)
+#undef BLOCKS
 
+typedef void Block(char *o, const char *x, int64_t outer, int64_t inner, int64_t rows, int64_t w);
 typedef void Run(char *o, const char *x, int64_t step, int64_t n);
-typedef void Spread(char *o, const char *x, int64_t step, int64_t rows,
-                    int64_t w); /* rows of w times one value */
-static Run *loader(int64_t elem)
+
+static int size_index(int64_t elem) { return elem == 8 ? 0 : elem == 4 ? 1 : 2; }
+
+static Block *block_of(int64_t elem, int64_t step)
 {
-    return elem == 8 ? load_Word8 : elem == 4 ? load_Word4 : load_Word1;
-}
-static Run *storer(int64_t elem)
-{
-    return elem == 8 ? store_Word8 : elem == 4 ? store_Word4 : store_Word1;
-}
-static Spread *spreader(int64_t elem)
-{
-    return elem == 8 ? spread_Word8 : elem == 4 ? spread_Word4 : spread_Word1;
+    static Block *const blocks[KINDS][3] = {
+        [SPREAD] = {spread_Word8, spread_Word4, spread_Word1},
+        [COPY] = {copy_Word8, copy_Word4, copy_Word1},
+        [LOAD] = {load_Word8, load_Word4, load_Word1},
+    };
+    return blocks[step == 0 ? SPREAD : step == elem ? COPY : LOAD][size_index(elem)];
 }
 
 /* ---- the position ---- */
@@ -96,13 +127,14 @@ static void advance(Position *p, const Move *k, int64_t n)
     }
 }
 
-/* One value per run, repeated: whole runs of a column go together, since a call for each took as
-   long as its stores. */
-static void load_repeated(const Move *k, char *o, const char *x, int64_t e, int64_t n)
+void move_load(const Move *k, void *reg, const void *memory, int64_t e, int64_t n)
 {
-    int last = k->rank - 1;
-    int64_t w = k->dims[last];
-    Spread *spread = spreader(k->elem);
+    char *o = reg;
+    const char *x = memory;
+    const int last = k->rank - 1;
+    const int64_t w = k->dims[last], inner = k->stride[last],
+                  outer = last > 0 ? k->stride[last - 1] : 0;
+    Block *block = block_of(k->elem, inner);
     Position p;
     seek(&p, k, e);
     while (n > 0) {
@@ -112,39 +144,14 @@ static void load_repeated(const Move *k, char *o, const char *x, int64_t e, int6
             rows = k->dims[last - 1] - p.at[last - 1];
             if (rows > n / w) rows = n / w;
         }
-        spread(o, x + p.offset, last > 0 ? k->stride[last - 1] : 0, rows, m);
+        block(o, x + p.offset, outer, inner, rows, m);
         o += rows * m * k->elem;
         n -= rows * m;
         if (rows > 1) { /* all but the last run, which may be the end of the column */
             p.at[last - 1] += rows - 1;
-            p.offset += (rows - 1) * k->stride[last - 1];
+            p.offset += (rows - 1) * outer;
         }
         advance(&p, k, m);
-    }
-}
-
-void move_load(const Move *k, void *reg, const void *memory, int64_t e, int64_t n)
-{
-    char *o = reg;
-    const char *x = memory;
-    int64_t last = k->dims[k->rank - 1], step = k->stride[k->rank - 1];
-    if (step == 0) {
-        load_repeated(k, o, x, e, n);
-        return;
-    }
-    Run *run = loader(k->elem);
-    Position p;
-    seek(&p, k, e);
-    while (n > 0) {
-        int64_t m = last - p.at[k->rank - 1];
-        if (m > n) m = n;
-        if (step == k->elem)
-            memcpy(o, x + p.offset, (size_t)(m * k->elem));
-        else
-            run(o, x + p.offset, step, m);
-        advance(&p, k, m);
-        o += m * k->elem;
-        n -= m;
     }
 }
 
@@ -153,7 +160,8 @@ void move_store(const Move *k, void *memory, const void *reg, int64_t e, int64_t
     char *o = memory;
     const char *x = reg;
     int64_t last = k->dims[k->rank - 1], step = k->stride[k->rank - 1];
-    Run *run = storer(k->elem);
+    static Run *const runs[] = {store_Word8, store_Word4, store_Word1};
+    Run *run = runs[size_index(k->elem)];
     Position p;
     seek(&p, k, e);
     while (n > 0) {
@@ -175,7 +183,7 @@ void move_repeat(void *o, const void *x, int64_t period, int64_t total, int64_t 
 {
     char *out = o;
     if (period == 1) {
-        spreader(elem)(out, x, 0, 1, total);
+        block_of(elem, 0)(out, x, 0, 0, 1, total);
         return;
     }
     int64_t have = period < total ? period : total;
