@@ -3,28 +3,26 @@
 
 typedef double Few(const void *x, int64_t k, int64_t n, Get *get);
 
+#define TREE(l, n)                                           \
+    UNROLL for (int i = 0; i < 4; i++) if (i + 4 < n) l[i] += l[i + 4]; \
+    UNROLL for (int i = 0; i < 2; i++) if (i + 2 < n) l[i] += l[i + 2]; \
+    return n > 1 ? l[0] + l[1] : l[0]
+
 INLINE double few_sum(const void *x, int64_t k, int64_t n, Get *get)
 {
     double l[SUM_LANES];
-    UNROLL
     for (int64_t i = 0; i < n; i++) l[i] = get(x, k + i);
-    UNROLL
-    for (int64_t half = SUM_LANES / 2; half; half /= 2) UNROLL
-    for (int64_t i = 0; i < half && i + half < n; i++) l[i] += l[i + half];
-    return l[0];
+    TREE(l, n);
 }
 
 /* Of a native plan, where lanes are float32. */
 INLINE double few_native(const void *x, int64_t k, int64_t n, Get *get)
 {
     float l[SUM_LANES];
-    UNROLL
     for (int64_t i = 0; i < n; i++) l[i] = (float)get(x, k + i);
-    UNROLL
-    for (int64_t half = SUM_LANES / 2; half; half /= 2) UNROLL
-    for (int64_t i = 0; i < half && i + half < n; i++) l[i] += l[i + half];
-    return l[0];
+    TREE(l, n);
 }
+#undef TREE
 
 /* False: the rows are longer, or of one element. */
 INLINE bool few_rows(double *out, const void *x, int64_t rows, int64_t w, Get *get, Few *few)
