@@ -207,6 +207,36 @@ def test_adam_step_is_stateful_and_equals_update():
     assert p["a"].tolist() == q["a"].tolist()
 
 
+def test_adam_step_takes_its_parameters_by_name():
+    p = qb.optim.Adam(0.1).step(parameters={"w": qb.array(1.0)}, gradients={"w": qb.array(2.0)})
+    assert round(p["w"].item(), 6) == 0.9
+
+
+def test_numbers_may_come_from_numpy():
+    o, f = qb.optim, np.float32(0.5)
+    assert o.Adam(f, b1=f, eps=np.array(0.25), clip_norm=np.int64(3)).clip_norm == 3.0
+    assert o.SGD(qb.array(0.25), momentum=np.float16(0.5), nesterov=np.True_).learning_rate == 0.25
+    assert o.LBFGS(history=np.int64(4), max_iterations=np.int32(7), tolerance_grad=f).max_iterations == 7
+    for schedule in (
+        o.constant(f),
+        o.exponential_decay(f, np.int64(10), np.float32(0.5), transition_begin=np.int64(50), staircase=np.False_),
+        o.cosine_decay(np.array(0.5), np.int64(1), alpha=np.float32(1.0)),
+        o.piecewise_constant(np.array([5, 9]), np.array([0.5, 0.25, 0.125], dtype=np.float32)),
+        o.piecewise_constant((5, 9), qb.array([0.5, 0.25, 0.125])),
+        o.warmup_cosine_decay(f, f, np.int64(4), np.int64(9)),
+    ):
+        assert schedule(3).item() == 0.5 and schedule(3).dtype is qb.float64
+    trainer = o.Trainer(lambda p: p**2, qb.array(1.0), o.SGD(0.1))
+    trainer.run(np.int64(2))
+    trainer.fit((o.SGD(0.1), np.int64(3)), target=f * 0, seconds=np.float32(60))
+    assert trainer.steps == 5
+    for bad in (np.True_, np.complex64(1), qb.array(True), "1", np.float32):
+        with pytest.raises(TypeError, match="Adam: b1 is a number"):
+            o.Adam(b1=bad)
+    with pytest.raises(ValueError, match=r"Adam: learning_rate is one number, not an array of shape \[1\]"):
+        o.Adam(np.ones(1))
+
+
 def test_the_other_names_of_adams_settings_mean_the_same():
     one, two = qb.optim.Adam(0.1, 0.8, 0.95, 1e-6), qb.optim.Adam(0.1, beta1=0.8, beta2=0.95, epsilon=1e-6)
     p, g = qb.array([1.0, -2.0]), qb.array([0.3, 0.1])
@@ -309,6 +339,21 @@ def test_a_schedule_that_turns_negative_raises_when_it_is_used():
     p, state = opt.update(p, [qb.array([1.0])], state)
     with pytest.raises(ValueError, match="schedule gives -0.5 at step 1"):
         opt.update(p, [qb.array([1.0])], state)
+
+
+def test_an_eager_update_asks_the_schedule_for_the_step_itself():
+    seen = []
+
+    def rate(step):
+        seen.append(float(step))
+        return np.float64(0.5) if step < 2 else math.exp(-float(step))
+
+    opt = qb.optim.SGD(rate)
+    p, state = qb.array(1.0), opt.init(qb.array(1.0))
+    for _ in range(4):
+        p, state = opt.update(p, qb.array(1.0), state)
+    assert seen == [0.0, 1.0, 2.0, 3.0]
+    assert p.item() == 1.0 - 0.5 - 0.5 - math.exp(-2.0) - math.exp(-3.0)
 
 
 def test_update_names_the_leaf_that_does_not_fit():

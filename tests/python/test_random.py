@@ -270,6 +270,30 @@ def test_keys_are_immutable_hashable_values():
     assert key != 9
 
 
+def test_a_key_cannot_lose_its_value():
+    key = qb.random.key(3)
+    with pytest.raises(AttributeError, match="immutable"):
+        del key._value
+    assert key.value == 3
+
+
+def test_numbers_and_counts_may_come_from_numpy():
+    key = qb.random.key(1)
+    a = qb.random.uniform(key, np.int64(3), minval=np.float32(-2.0), maxval=np.int64(2))
+    assert a.tolist() == qb.random.uniform(key, 3, minval=-2.0, maxval=2.0).tolist()
+    assert qb.random.bernoulli(key, np.float32(1.0), 2).tolist() == [True, True]
+    assert qb.random.permutation(key, np.int64(5)).tolist() == qb.random.permutation(key, 5).tolist()
+    assert qb.random.choice(key, np.array(5), 3).tolist() == qb.random.choice(key, 5, 3).tolist()
+
+
+def test_float32_bounds_are_within_float32():
+    key = qb.random.key(0)
+    for bounds in ((0.0, 1e39), (-1e39, 0.0), (1e300, 1e301)):
+        with pytest.raises(ValueError, match="uniform: .*float32"):
+            qb.random.uniform(key, 3, qb.float32, *bounds)
+        assert qb.random.uniform(key, 3, qb.float64, *bounds).shape == [3]
+
+
 def test_an_int_is_a_shape():
     assert qb.random.normal(qb.random.key(0), 3).shape == [3]
     assert qb.random.normal(qb.random.key(0)).shape == []

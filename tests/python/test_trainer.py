@@ -316,9 +316,13 @@ def test_progress_on_a_terminal_is_a_bar_where_tqdm_is_installed(monkeypatch, in
         (lambda t: t.fit(1, patience=0), ValueError, "patience"),
         (lambda t: t.fit(1, target=math.nan), ValueError, "target"),
         (lambda t: t.fit(1, seconds="1"), TypeError, "seconds"),
+        (lambda t: t.fit(1, seconds=-1.0), ValueError, "seconds"),
+        (lambda t: t.fit(1, checkpoint_seconds=-1.0), ValueError, "checkpoint_seconds"),
         (lambda t: t.run(1.0), TypeError, "int"),
         (lambda t: t.fit((3, 5)), TypeError, "init"),
         (lambda t: line(object()), TypeError, "init"),
+        (lambda t: line(o.Adam), TypeError, "the class Adam"),
+        (lambda t: t.fit((o.SGD, 3)), TypeError, "the class SGD"),
         (lambda t: o.Trainer(3, qb.array(1.0), o.Adam()), TypeError, "function"),
         (lambda t: o.Trainer(fit_loss, {}, o.Adam()), ValueError, "no parameters"),
         (lambda t: line(batch_argnums=("x",)), TypeError, "batch_argnums"),
@@ -561,3 +565,41 @@ def test_a_fit_with_fewer_phases_than_the_checkpoint_says_so(tmp_path):
     with pytest.raises(ValueError, match="every"):
         trainer.fit(10, (o.SGD(0.1), 10), every=0)
     assert trainer.fit(10, (o.SGD(0.1), 10)).steps == 5  # the place was not lost
+
+
+def test_a_checkpoint_may_have_any_name(tmp_path):
+    for name in ("a.npz", "a.safetensors", "a"):
+        trainer, other = line(), line()
+        trainer.fit(20, checkpoint=tmp_path / name)
+        other.resume(tmp_path / name)
+        assert other.steps == 20 and other.params["w"].item() == trainer.params["w"].item()
+
+
+def test_new_data_has_the_structure_of_the_old():
+    def loss(p, x):
+        return qb.mean((p * (x["at"] if isinstance(x, dict) else x) - 1.0) ** 2)
+
+    trainer = o.Trainer(loss, qb.array(0.0), o.SGD(0.1), qb.ones((3,)), batch_argnums=0)
+    for bad in ([1.0, 2.0], {"at": qb.ones((3,))}, None):
+        with pytest.raises(
+            ValueError, match=r"Trainer.step: the new data argument 0 has the structure .*, the data had"
+        ):
+            trainer.step(bad)
+        with pytest.raises(ValueError, match="Trainer.fit: sample: the new data argument 0"):
+            trainer.fit(1, sample=lambda draw, params, bad=bad: (bad,))
+    trainer.step(qb.ones((5,)))
+    later = o.Trainer(loss, qb.array(0.0), o.SGD(0.1), None, batch_argnums=0)  # None stands for data that comes later
+    assert later.step({"at": qb.ones((2,))}).item() == 1.0
+
+
+def test_terms_are_arrays_of_one_dtype():
+    trainer = o.Trainer(lambda p: {"size": p**2, "offset": 2}, qb.array(1.0), o.SGD(0.1))
+    assert [(k, v.item()) for k, v in trainer.terms().items()] == [("offset", 2.0), ("size", 1.0)]
+    mixed = o.Trainer(lambda p: {"a": p, "b": qb.astype(p, qb.float32)}, qb.array(1.0), o.SGD(0.1))
+    with pytest.raises(ValueError, match=r"terms of the loss differ in dtype, .*'b': 'f32'.*astype"):
+        mixed.step()
+
+
+def test_a_fit_without_a_step_tells_the_loss():
+    info = o.Trainer(lambda p: 0.0 * p + 3.0, qb.array(1.0), o.LBFGS()).fit(5)
+    assert (info.steps, info.loss, info.reason) == (0, 3.0, "gradient_tolerance")

@@ -61,12 +61,12 @@ class Adam(Optimizer):
         change = tree.map(lambda m, v: qb.div(qb.mul(m, size), qb.add(qb.sqrt(v), eps)), m, v)
         return change, {"m": m, "v": v, "step": step}
 
-    def step(self, params, grads):
+    def step(self, parameters, gradients):
         """Parameters after one step; the state is kept inside. A changed structure starts afresh."""
-        if self._state is None or tree.structure(self._state["m"]) != tree.structure(params):
-            self._state = self.init(params)
-        params, self._state = self.update(params, grads, self._state)
-        return params
+        if self._state is None or tree.structure(self._state["m"]) != tree.structure(parameters):
+            self._state = self.init(parameters)
+        parameters, self._state = self.update(parameters, gradients, self._state)
+        return parameters
 
 
 class AdamW(Adam):

@@ -7,11 +7,11 @@ part of a Trainer's plan.
 import math
 
 from .. import _core as qb
+from .._arguments import number
 from .._core import tree
 
 __all__ = [
     "Optimizer",
-    "as_number",
     "check_floating",
     "check_fraction",
     "check_not_negative",
@@ -48,19 +48,9 @@ def check_floating(x, what, who):
             raise TypeError(f"{who}: {_where(x, i)} is a bool array; {what} are floating arrays")
 
 
-def as_number(value, name, who):
-    """value as a float; TypeError unless it is an int or a float."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{who}: {name} is a number, not {type(value).__name__}")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError(f"{who}: {name} {value} is larger than any float64") from None
-
-
 def check_positive(value, name, who):
     """value as a float; ValueError unless it is finite and above 0."""
-    value = as_number(value, name, who)
+    value = number(who, name, value)
     if not value > 0 or not math.isfinite(value):
         raise ValueError(f"{who}: {name} must be positive and finite, not {value!r}")
     return value
@@ -68,7 +58,7 @@ def check_positive(value, name, who):
 
 def check_not_negative(value, name, who):
     """value as a float; ValueError unless it is finite and at least 0."""
-    value = as_number(value, name, who)
+    value = number(who, name, value)
     if not value >= 0 or not math.isfinite(value):
         raise ValueError(f"{who}: {name} must be >= 0 and finite, not {value!r}")
     return value
@@ -76,7 +66,7 @@ def check_not_negative(value, name, who):
 
 def check_fraction(value, name, who):
     """value as a float; ValueError unless it is in [0, 1)."""
-    value = as_number(value, name, who)
+    value = number(who, name, value)
     if not 0 <= value < 1:
         raise ValueError(f"{who}: {name} must be in [0, 1), not {value!r}")
     return value
@@ -162,7 +152,7 @@ class Optimizer:
         return self._start(params)
 
     def rate(self, state):
-        """The learning rate of the next update, a number or a traced scalar."""
+        """The learning rate of the next update, a number or a scalar array."""
         if not callable(self.learning_rate):
             return self.learning_rate
         rate = self.learning_rate(state["step"])
@@ -171,12 +161,24 @@ class Optimizer:
         kind = f"has shape {list(rate.shape)}" if hasattr(rate, "shape") else f"is a {type(rate).__name__}"
         raise TypeError(f"{type(self).__name__}: what the schedule returns {kind}; a learning rate is one number")
 
-    def traced_update(self, params, grads, state):
-        """update as graph ops, with the rate that it used as third result: (params, state, rate)."""
+    def _rate_now(self, state):
+        """What a schedule gives for the step of an eager state, which it may look at; None: nothing to ask yet."""
+        step = state.get("step") if callable(self.learning_rate) and isinstance(state, dict) else None
+        if not isinstance(step, (int, float, qb.Tensor)) or list(getattr(step, "shape", ())):
+            return None
+        rate = self.rate({"step": qb.asarray(step)})
+        if isinstance(rate, qb.TraceTensor):
+            return rate
+        self.check_rate(float(rate), int(float(step)))
+        return qb.array(float(rate))
+
+    def traced_update(self, params, grads, state, rate=None):
+        """update as graph ops, with the rate that it used as third result: (params, state, rate). None: the rate of the step."""
         if self.clip_norm is not None:
             grads = clip_by_global_norm(grads, self.clip_norm)[0]
         grads = tree.map(lambda g: qb.astype(g, qb.float64), grads)
-        rate = self.rate(state)
+        if rate is None:
+            rate = self.rate(state)
         change, new = self._change(grads, state, rate)
         decay = self.weight_decay
 
@@ -201,11 +203,9 @@ class Optimizer:
         a negative or non-finite rate.
         """
         _check_trees(params, grads, type(self).__name__)
+        rate = self._rate_now(state)
         try:
-            params, new, rate = self._compiled(params, grads, state)
+            return self._compiled(params, grads, state, rate)[:2]
         except (KeyError, TypeError, ValueError):
             _check_state(state, self.init(params), type(self).__name__)
             raise
-        if callable(self.learning_rate) and not isinstance(rate, qb.TraceTensor):
-            self.check_rate(float(rate), int(float(state["step"])))
-        return params, new

@@ -4,7 +4,7 @@ import math
 import weakref
 
 from .. import _core as qb
-from .._arguments import function
+from .._arguments import function, integer
 from .._core import tree
 from .base import check_not_negative
 from .descent import params_of, programs, reason_of
@@ -37,8 +37,7 @@ def _info(state, reason=None):
 
 
 def _positive_int(value, name, who="LBFGS"):
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{who}: {name} is an int, not {type(value).__name__}")
+    value = integer(who, name, value)
     if value < 1:
         raise ValueError(f"{who}: {name} must be at least 1, not {value}")
     return value
@@ -83,9 +82,7 @@ class LBFGS:
     ):
         self.history = _positive_int(history, "history")
         self.max_iterations = _positive_int(max_iterations, "max_iterations")
-        self.max_evaluations = max_evaluations
-        if max_evaluations is not None:
-            _positive_int(max_evaluations, "max_evaluations")
+        self.max_evaluations = None if max_evaluations is None else _positive_int(max_evaluations, "max_evaluations")
         self.tolerance_grad = check_not_negative(tolerance_grad, "tolerance_grad", "LBFGS")
         self.tolerance_change = check_not_negative(tolerance_change, "tolerance_change", "LBFGS")
         if not isinstance(line_search, str) or line_search != "strong_wolfe":

@@ -19,6 +19,10 @@ _KIND = "quabla trainer"
 
 
 def _check_optimizer(optimizer, who):
+    if isinstance(optimizer, type):
+        raise TypeError(
+            f"{who}: the optimizer is the class {optimizer.__name__}; make one, such as {optimizer.__name__}()"
+        )
     if not isinstance(optimizer, LBFGS) and not all(callable(getattr(optimizer, f, None)) for f in ("init", "update")):
         raise TypeError(f"{who}: the optimizer is {optimizer!r}; it has init(params) and update(params, grads, state)")
 
@@ -139,7 +143,11 @@ class Trainer:
             )
         data = list(self._problem.data)
         for i, b in zip(self._batch_argnums, batch):
-            data[i] = _arrays(b, f"{who}: the new data argument {i}")
+            new = _arrays(b, f"{who}: the new data argument {i}")
+            was, now = tree.structure(data[i]), tree.structure(new)
+            if was != now and was.num_leaves:
+                raise ValueError(f"{who}: the new data argument {i} has the structure {now}, the data had {was}")
+            data[i] = new
         self._problem.data = tuple(data)
         if self._run is not None:
             self._run.set_data(self._problem.data)
@@ -202,7 +210,8 @@ class Trainer:
 
     def terms(self):
         """The named terms of the loss at the parameters now, {name: scalar Tensor} in order of their names; empty without names."""
-        return self._problem.value(self.params, *self._problem.data)[1]
+        terms = self._problem.value(self.params, *self._problem.data)[1]
+        return {name: qb.asarray(terms[name]) for name in sorted(terms)}
 
     # ---- training ----
 
@@ -324,7 +333,7 @@ class Trainer:
             self.checkpoint(checkpoint)
         return Info(
             steps=self.steps - fit.first,
-            loss=self._history.last("loss"),
+            loss=self._history.last("loss") if self.steps > fit.first else self.loss().item(),
             best_loss=self.best_loss,
             seconds=fit.seconds(),
             reason=fit.reason,
@@ -353,6 +362,7 @@ class Trainer:
         >>> first.run(5).item() == second.run(5).item(), second.steps
         (True, 15)
         """
+        write = _io.save if hasattr(path, "write") else _io.write
         path = path if hasattr(path, "write") else path_of("Trainer.checkpoint", path)
         self._settled()
         state = self._now()
@@ -362,7 +372,7 @@ class Trainer:
             owner = next((i for i in numbers if self._owner(i) is self._running), None)
             # An optimizer of a fit that is over starts afresh whenever it comes again.
             running = None if owner is None else [type(self._running).__name__, pack(state), owner]
-        _io.save(
+        write(
             path,
             {
                 "kind": _KIND,
@@ -381,7 +391,7 @@ class Trainer:
         When the checkpoint was written within fit, call fit with the same phases; it goes on at that place.
         Raises ValueError for a file of another kind or model, naming the parameter that does not fit. Then the trainer is as before.
         """
-        file = _io.load(path if hasattr(path, "read") else path_of("Trainer.resume", path))
+        file = _io.load(path) if hasattr(path, "read") else _io.read(path_of("Trainer.resume", path))
         if not isinstance(file, dict) or file.get("kind") != _KIND:
             raise ValueError(f"resume: {path} was not written by Trainer.checkpoint")
         state, data, history, place = self._read(file)
