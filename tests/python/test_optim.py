@@ -1,8 +1,10 @@
 """Optimizers, schedules and the Trainer."""
 
+import copy
 import doctest
 import importlib
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -205,6 +207,75 @@ def test_adam_step_is_stateful_and_equals_update():
         p = stateful.step(p, grads)
         q, state = pure.update(q, grads, state)
     assert p["a"].tolist() == q["a"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("make", "changes"),
+    [
+        (lambda **k: qb.optim.SGD(**k), {"learning_rate": 0.5}),
+        (lambda **k: qb.optim.SGD(**k), {"momentum": 0.5}),
+        (lambda **k: qb.optim.Adam(**k), {"learning_rate": qb.optim.exponential_decay(0.1, 2, 0.5)}),
+        (lambda **k: qb.optim.Adam(**k), {"b1": 0.5, "eps": 0.1}),
+        (lambda **k: qb.optim.AdamW(**k), {"weight_decay": 0.5}),
+        (lambda **k: qb.optim.Lion(**k), {"clip_norm": 0.1, "b2": 0.5}),
+        (lambda **k: qb.optim.RMSprop(**k), {"decay": 0.5, "eps": 0.0}),
+    ],
+)
+def test_a_setting_may_change_between_updates(make, changes):
+    """From the change on, updates are those of an optimizer that was made with the new setting, from the same state."""
+    changed, wanted = make(learning_rate=0.1), make(**{"learning_rate": 0.1, **changes})
+    trainer = qb.optim.Trainer(lambda p: p**2, qb.array(1.0), make(learning_rate=0.1))
+    p, state = qb.array(1.0), changed.init(qb.array(1.0))
+    for _ in range(3):
+        p, state = changed.update(p, 2.0 * p, state)
+        trainer.step()
+    for name, value in changes.items():
+        setattr(changed, name, value)
+        setattr(trainer._optimizer, name, value)
+    if qb.tree.structure(state) != qb.tree.structure(wanted.init(p)):
+        state = wanted.init(p)
+    q, other = p, state
+    for _ in range(3):
+        p, state = changed.update(p, 2.0 * p, state)
+        q, other = wanted.update(q, 2.0 * q, other)
+        trainer.step()
+    assert p.item() == q.item() == trainer.params.item()
+    assert len(trainer.history["loss"].tolist()) == trainer.steps == 6
+
+
+def test_a_setting_of_lbfgs_may_change_between_runs():
+    lbfgs = qb.optim.LBFGS(tolerance_grad=10.0)
+    trainer = qb.optim.Trainer(lambda p: (p - 2.0) ** 4, qb.array(0.0), lbfgs)
+    trainer.run(50)
+    assert trainer.params.item() < 1.5
+    lbfgs.tolerance_grad = 1e-8
+    trainer.run(50)
+    assert abs(trainer.params.item() - 2.0) < 1e-2
+
+
+def test_a_bad_setting_is_refused_when_it_is_set():
+    adam = qb.optim.Adam(0.1)
+    for name, value in (("learning_rate", -1.0), ("b1", 1.0), ("eps", 0.0), ("clip_norm", math.nan)):
+        with pytest.raises(ValueError, match=f"Adam: {name}"):
+            setattr(adam, name, value)
+    assert (adam.learning_rate, adam.b1, adam.clip_norm) == (0.1, 0.9, None)
+
+
+def test_optimizers_can_be_copied_and_pickled():
+    p, g = {"w": qb.array(1.0)}, {"w": qb.array(2.0)}
+    for o in (
+        qb.optim.Adam(0.1),
+        qb.optim.AdamW(0.1),
+        qb.optim.SGD(0.1, momentum=0.5),
+        qb.optim.RMSprop(),
+        qb.optim.Lion(),
+    ):
+        want = o.update(p, g, o.init(p))[0]["w"].item()
+        for other in (copy.copy(o), copy.deepcopy(o), pickle.loads(pickle.dumps(o))):
+            assert other.update(p, g, other.init(p))[0]["w"].item() == want
+            other.learning_rate = 0.5
+            assert other.update(p, g, other.init(p))[0]["w"].item() != want
+        assert o.update(p, g, o.init(p))[0]["w"].item() == want
 
 
 def test_adam_step_takes_its_parameters_by_name():

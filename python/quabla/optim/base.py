@@ -72,9 +72,14 @@ def check_fraction(value, name, who):
     return value
 
 
-def _check_rate(rate, who):
+def _check_rate(rate, name, who):
     """A function of the step, or a positive number."""
-    return rate if callable(rate) else check_positive(rate, "learning_rate", who)
+    return rate if callable(rate) else check_positive(rate, name, who)
+
+
+def _check_clip(norm, name, who):
+    """None, or a positive number."""
+    return None if norm is None else check_positive(norm, name, who)
 
 
 def _check_trees(params, grads, who):
@@ -137,14 +142,37 @@ class Optimizer:
     """Learning rate, clipping, decay and the jitted update that every optimizer here shares.
 
     A class gives _start(params) -> state and _change(grads, state, rate) -> (what to take off the parameters, state), on float64 trees.
+    Its settings are attributes, which may be set at any time; _checks says how each is read.
     """
 
     weight_decay = 0.0  # decoupled: rate * weight_decay * p is taken off as well
+    _checks = {
+        "learning_rate": _check_rate,
+        "clip_norm": _check_clip,
+        "eps": check_positive,
+        "weight_decay": check_not_negative,
+        **dict.fromkeys(("b1", "b2", "decay", "momentum"), check_fraction),
+    }
 
     def __init__(self, learning_rate, clip_norm):
-        self.learning_rate = _check_rate(learning_rate, type(self).__name__)
-        self.clip_norm = None if clip_norm is None else check_positive(clip_norm, "clip_norm", type(self).__name__)
-        self._compiled = qb.jit(self.traced_update)
+        self.learning_rate, self.clip_norm = learning_rate, clip_norm
+
+    def __setattr__(self, name, value):
+        if name in self._checks:
+            value = self._checks[name](value, name, type(self).__name__)
+        object.__setattr__(self, name, value)
+        if not name.startswith("_"):
+            self.__dict__.pop("_plan", None)  # compiled with the settings before
+
+    def __getstate__(self):
+        return {k: v for k, v in vars(self).items() if k != "_plan"}
+
+    @property
+    def plan(self):
+        """The compiled update, another one after a setting has changed."""
+        if "_plan" not in vars(self):
+            self._plan = qb.jit(self.traced_update)
+        return self._plan
 
     def init(self, params):
         """The state before the first update of these parameters. Raises TypeError, with the path, where one is no floating array."""
@@ -156,8 +184,8 @@ class Optimizer:
         if not callable(self.learning_rate):
             return self.learning_rate
         rate = self.learning_rate(state["step"])
-        if isinstance(rate, (int, float)) or (isinstance(rate, (qb.Tensor, qb.TraceTensor)) and not list(rate.shape)):
-            return rate
+        if hasattr(rate, "__float__") and not list(getattr(rate, "shape", ())):
+            return rate if isinstance(rate, qb.TraceTensor) else float(rate)
         kind = f"has shape {list(rate.shape)}" if hasattr(rate, "shape") else f"is a {type(rate).__name__}"
         raise TypeError(f"{type(self).__name__}: what the schedule returns {kind}; a learning rate is one number")
 
@@ -169,8 +197,8 @@ class Optimizer:
         rate = self.rate({"step": qb.asarray(step)})
         if isinstance(rate, qb.TraceTensor):
             return rate
-        self.check_rate(float(rate), int(float(step)))
-        return qb.array(float(rate))
+        self.check_rate(rate, int(float(step)))
+        return qb.array(rate)
 
     def traced_update(self, params, grads, state, rate=None):
         """update as graph ops, with the rate that it used as third result: (params, state, rate). None: the rate of the step."""
@@ -205,7 +233,7 @@ class Optimizer:
         _check_trees(params, grads, type(self).__name__)
         rate = self._rate_now(state)
         try:
-            return self._compiled(params, grads, state, rate)[:2]
+            return self.plan(params, grads, state, rate)[:2]
         except (KeyError, TypeError, ValueError):
             _check_state(state, self.init(params), type(self).__name__)
             raise

@@ -90,17 +90,27 @@ def _step_of(total, optimizer):
     return step
 
 
+def _plan_of(optimizer):
+    """What changes with the settings of an optimizer; None for one of the user's own."""
+    return optimizer.plan if isinstance(optimizer, Optimizer) else None
+
+
 class StepRun:
     """Loss, gradient and update as one plan; the parameters of the best and of the last finite loss are kept in it as well."""
 
     def __init__(self, problem, history, optimizer, state):
-        self._optimizer = optimizer
-        if "optimizer" not in state:
-            state = {**state, "optimizer": optimizer.init(state["params"])}
+        self._optimizer, self._plan = optimizer, _plan_of(optimizer)
+        fresh = optimizer.init(state["params"])
+        if "optimizer" not in state or tree.structure(state["optimizer"]) != tree.structure(fresh):
+            state = {**state, "optimizer": fresh}
         step = _step_of(problem.total, optimizer)
         self._loop = qb.StepLoop(step, state, problem.data, **problem.options, made=history.steps)
         self._history = history
         self._scheduled = callable(getattr(optimizer, "learning_rate", None)) and isinstance(optimizer, Optimizer)
+
+    def follows(self, optimizer):
+        """Whether this is the optimizer's run, with the settings that it has now."""
+        return optimizer is self._optimizer and _plan_of(optimizer) is self._plan
 
     def set_data(self, data):
         self._loop.set_data(data)
@@ -146,6 +156,7 @@ class LbfgsRun:
 
     def __init__(self, problem, history, optimizer, state):
         self._history, self._like = history, state["params"]
+        self._optimizer, self._settings = optimizer, dict(vars(optimizer))
         limits = copy.copy(optimizer)
         limits.max_iterations = math.inf  # the number of steps stands in its place
         self._begin, self._advance, self._run = programs(problem.total, limits, **problem.options)
@@ -154,6 +165,10 @@ class LbfgsRun:
         solver = state["solver"] if "solver" in state else self._begin(state["params"], *problem.data)
         self._now = solver, history.steps - _made(solver), problem.data, None
         # The second: the step of its iteration 0. The last: what the log must tell before the next step.
+
+    def follows(self, optimizer):
+        """Whether this is the optimizer's run, with the settings that it has now."""
+        return optimizer is self._optimizer and vars(optimizer) == self._settings
 
     def set_data(self, data):
         """Other data is another function: the curvature seen so far is forgotten."""

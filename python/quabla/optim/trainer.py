@@ -96,10 +96,11 @@ class Trainer:
 
     def _use(self, optimizer):
         """The run of this optimizer, from where the last one stands."""
-        if self._running is optimizer and self._run is not None:
+        if self._run is not None and self._run.follows(optimizer):
             return self._run
+        whole = self._now() if self._running is optimizer and not isinstance(optimizer, LBFGS) else None
         state = self._release()
-        run = start(self._problem, self._history, optimizer, state)
+        run = start(self._problem, self._history, optimizer, whole or state)
         if self._saved and optimizer is self._owner(self._saved[2]):
             name, packed, _ = self._saved
             if name != type(optimizer).__name__:
@@ -228,7 +229,7 @@ class Trainer:
         if batch or self._batch_argnums:
             self._set_batch(batch, "Trainer.step")
         self._place = self._resumed = None
-        run = self._run if self._running is self._optimizer else self._use(self._optimizer)
+        run = self._use(self._optimizer)
         value = run.step()
         if len(self._history.log) >= LOG_ROWS:
             self._history.take()
