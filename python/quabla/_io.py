@@ -115,9 +115,14 @@ def _write_file(path, parts):
         if os.path.exists(draft):
             os.unlink(draft)
         raise
-    fd = os.open(folder, os.O_RDONLY)  # the rename itself reaches the disk
+    try:  # the rename itself reaches the disk, where folders can be opened and flushed: not everywhere, and the file is there
+        fd = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
     try:
         os.fsync(fd)
+    except OSError:
+        pass
     finally:
         os.close(fd)
 

@@ -326,6 +326,20 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["model.qb"]
 
 
+@pytest.mark.parametrize("what", ["open", "fsync"])
+def test_a_folder_that_cannot_be_flushed_is_no_error(tmp_path, monkeypatch, what):
+    real = {"open": os.open, "fsync": os.fsync}[what]
+
+    def refuse(file, *args):
+        if os.path.isdir(f"/proc/self/fd/{file}" if what == "fsync" else file):
+            raise OSError(22, "Invalid argument")
+        return real(file, *args)
+
+    monkeypatch.setattr(os, what, refuse)
+    qb.save(tmp_path / "a.qb", 1)
+    assert qb.load(tmp_path / "a.qb") == 1 and os.listdir(tmp_path) == ["a.qb"]
+
+
 def test_a_writer_goes_through_links_and_keeps_the_mode(tmp_path):
     qb.save(tmp_path / "real.qb", 1)
     os.chmod(tmp_path / "real.qb", 0o640)
