@@ -222,21 +222,24 @@ def _weighted(key, p, n, count, replace):
     p = array_of(f"choice: p is an array of {n} probabilities", p)
     if isinstance(p, _core.TraceTensor) or p.dtype is _core.bool_:
         raise TypeError("choice: p holds numbers; sampling is eager and takes no tracer")
-    p = p.tolist() if p.shape == [n] else []
-    if len(p) != n or any(not v >= 0 or not math.isfinite(v) for v in p) or not sum(p) > 0:
+    p = _core.astype(p, _core.float64)
+    sound = p.shape == [n] and _core.all(_core.logical_and(_core.isfinite(p), _core.greater_equal(p, 0.0))).item()
+    if not sound or not _core.max(p).item() > 0:
         raise ValueError(f"choice: p holds {n} probabilities >= 0, one for each item, not all of them 0")
-    if not math.isfinite(sum(p)):
-        p = [v / max(p) for v in p]
+    if not math.isfinite(_core.sum(p).item()):
+        p = _core.div(p, _core.max(p))
     if replace:
-        edges = list(itertools.accumulate(p))
-        last = max(i for i, v in enumerate(p) if v > 0)
+        edges = list(itertools.accumulate(p.tolist()))
+        last = bisect.bisect_left(edges, edges[-1])  # the last item with p > 0
         draws = uniform(key, (count,)).tolist()
         return [min(bisect.bisect_right(edges, u * edges[-1]), last) for u in draws]
-    if sum(v > 0 for v in p) < count:
+    likely = _core.greater(p, 0.0)
+    if _core.sum(_core.astype(likely, _core.float64)).item() < count:
         raise ValueError(f"choice: {count} items without replacement, but fewer have p > 0")
-    draws = uniform(key, (n,)).tolist()
-    clocks = sorted((-math.log1p(-u) / v, i) for i, (u, v) in enumerate(zip(draws, p)) if v > 0)
-    return [i for _, i in clocks[:count]]
+    # In our own operations, which round alike on every platform; of equal clocks the first item comes first.
+    clocks = _core.div(_core.neg(_core.log1p(_core.neg(uniform(key, (n,))))), p)
+    clocks = _core.where(likely, clocks, math.inf).tolist()
+    return sorted(range(n), key=clocks.__getitem__)[:count]
 
 
 def choice(key, a, shape=(), replace=True, p=None):

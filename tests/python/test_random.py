@@ -241,6 +241,20 @@ def test_samples_are_these_on_every_platform():
         )
     ]
     assert crc == [248504198, 1866085093, 1248636287, 1766545206]
+    key, p = qb.random.key(5), range(12)
+    assert qb.random.choice(key, 12, 6, p=p).tolist() == [7.0, 10.0, 6.0, 4.0, 5.0, 7.0]
+    assert qb.random.choice(key, 12, 6, replace=False, p=p).tolist() == [11.0, 3.0, 4.0, 10.0, 8.0, 5.0]
+
+
+def test_weighted_choice_computes_with_own_functions(monkeypatch):
+    """log1p of the C library rounds in its own way on each platform."""
+    key, p = qb.random.key(1), qb.random.uniform(qb.random.key(2), 200)
+    u = qb.random.uniform(key, 200)
+    clocks = (-qb.log1p(-u) / p).tolist()
+    monkeypatch.delattr(math, "log1p")
+    assert (
+        qb.random.choice(key, 200, 50, replace=False, p=p).tolist() == sorted(range(200), key=clocks.__getitem__)[:50]
+    )
 
 
 def test_glorot_and_he_have_their_variances():

@@ -326,6 +326,11 @@ def test_progress_on_a_terminal_is_a_bar_where_tqdm_is_installed(monkeypatch, in
         (lambda t: o.Trainer(3, qb.array(1.0), o.Adam()), TypeError, "function"),
         (lambda t: o.Trainer(fit_loss, {}, o.Adam()), ValueError, "no parameters"),
         (lambda t: line(batch_argnums=("x",)), TypeError, "batch_argnums"),
+        (
+            lambda t: o.Trainer(fit_loss, qb.array(1.0), o.Adam(), 1.0, batch_argnums=1),
+            ValueError,
+            "without params, are 0 to 0",
+        ),
     ],
 )
 def test_bad_arguments_are_named(call, error, words):

@@ -77,7 +77,10 @@ class Trainer:
         batch_argnums = integers("Trainer", "batch_argnums", batch_argnums)
         for i in batch_argnums:
             if not 0 <= i < len(data):
-                raise ValueError(f"Trainer: batch_argnums {i} is out of range; there are {len(data)} data arguments")
+                counted = (
+                    f"the data arguments, without params, are 0 to {len(data) - 1}" if data else "there is no data"
+                )
+                raise ValueError(f"Trainer: batch_argnums {i} is out of range; {counted}")
         if len(set(batch_argnums)) != len(batch_argnums):
             raise ValueError(f"Trainer: batch_argnums {list(batch_argnums)} names an argument twice")
         data = tuple(_arrays(d, f"Trainer: data argument {i}") for i, d in enumerate(data))
