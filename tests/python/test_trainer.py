@@ -281,10 +281,14 @@ def on_a_terminal(work):
     master, slave = os.openpty()
     with os.fdopen(slave, "w") as stream:
         work(stream)
-        stream.flush()
-        text = os.read(master, 100_000).decode()
+    text = b""
+    try:
+        while part := os.read(master, 100_000):  # what is written arrives in pieces
+            text += part
+    except OSError:  # all was read, and the other end is closed
+        pass
     os.close(master)
-    return text
+    return text.decode()
 
 
 @pytest.mark.parametrize("installed", [True, False])
