@@ -1,5 +1,6 @@
 """Trainer: fit, batches, history, what it keeps, and how it goes on after a checkpoint or Ctrl-C."""
 
+import collections
 import gc
 import math
 import os
@@ -604,6 +605,12 @@ def test_new_data_has_the_structure_of_the_old():
 def test_terms_are_arrays_of_one_dtype():
     trainer = o.Trainer(lambda p: {"size": p**2, "offset": 2}, qb.array(1.0), o.SGD(0.1))
     assert [(k, v.item()) for k, v in trainer.terms().items()] == [("offset", 2.0), ("size", 1.0)]
+    for kind in (collections.OrderedDict, lambda **terms: collections.defaultdict(float, terms)):
+        for two in (2, np.float32(2), np.float64(2), np.array(2.0), qb.array(2.0)):
+            trainer = o.Trainer(lambda p, kind=kind, two=two: kind(size=p**2, offset=two), qb.array(1.0), o.SGD(0.1))
+            assert trainer.step().item() == 3.0
+            assert [(k, v.item()) for k, v in trainer.terms().items()] == [("offset", 2.0), ("size", 1.0 * 0.8**2)]
+            assert trainer.history["offset"].tolist() == [2.0]
     mixed = o.Trainer(lambda p: {"a": p, "b": qb.astype(p, qb.float32)}, qb.array(1.0), o.SGD(0.1))
     with pytest.raises(ValueError, match=r"terms of the loss differ in dtype, .*'b': 'f32'.*astype"):
         mixed.step()

@@ -32,19 +32,22 @@ class Problem:
                 return value, {}
             if not value:
                 raise ValueError("Trainer: the loss returned no terms")
-            whole, dtypes = None, {}
+            whole, terms, dtypes = None, {}, {}
             for name, term in value.items():
                 if not isinstance(name, str) or name in ("loss", "learning_rate", "step"):
                     raise ValueError(f"Trainer: {name!r} cannot name a term of the loss")
-                if not isinstance(term, (int, float, qb.Tensor, qb.TraceTensor)) or list(getattr(term, "shape", [])):
+                if not hasattr(term, "__float__") or list(getattr(term, "shape", [])):
                     kind = f"has shape {list(term.shape)}" if hasattr(term, "shape") else f"is a {type(term).__name__}"
                     raise ValueError(f"Trainer: the term '{name}' of the loss {kind}; terms are scalars")
-                if hasattr(term, "dtype"):
+                if isinstance(term, (qb.Tensor, qb.TraceTensor)):
                     dtypes[name] = str(term.dtype)
+                else:
+                    term = float(term)
+                terms[name] = term
                 if len(set(dtypes.values())) > 1:
                     raise ValueError(f"Trainer: the terms of the loss differ in dtype, {dtypes}; convert with astype")
                 whole = term if whole is None else qb.add(whole, term)
-            return whole, value
+            return whole, terms
 
         total.__name__ = total.__qualname__ = getattr(loss, "__name__", "loss")  # what messages call it
         self.total, self.data, self.options = total, data, options
