@@ -317,6 +317,7 @@ def test_progress_on_a_terminal_is_a_bar_where_tqdm_is_installed(monkeypatch, in
         (lambda t: t.fit(0), ValueError, "at least 1"),
         (lambda t: t.fit((o.Adam(), 1.5)), TypeError, "int"),
         (lambda t: t.fit("adam"), TypeError, "int"),
+        (lambda t: t.fit(o.Adam(), 5), TypeError, r"a phase is \(optimizer, steps\) or an int, not a Adam"),
         (lambda t: t.fit(1, every=0), ValueError, "every"),
         (lambda t: t.fit(1, patience=0), ValueError, "patience"),
         (lambda t: t.fit(1, target=math.nan), ValueError, "target"),
@@ -619,3 +620,39 @@ def test_terms_are_arrays_of_one_dtype():
 def test_a_fit_without_a_step_tells_the_loss():
     info = o.Trainer(lambda p: 0.0 * p + 3.0, qb.array(1.0), o.LBFGS()).fit(5)
     assert (info.steps, info.loss, info.reason) == (0, 3.0, "gradient_tolerance")
+
+
+def rate_with_an_if(step):
+    return 0.1 * math.exp(-float(step) / 50) if step >= 3 else [0.3, 0.2, 0.1][int(step)]
+
+
+@pytest.mark.parametrize("make", [lambda r: o.SGD(r), lambda r: o.Adam(r, clip_norm=0.5)])
+def test_a_schedule_may_look_at_the_step(make, tmp_path):
+    def trainer():
+        return o.Trainer(
+            lambda p, x: qb.sum((p - x) ** 2), qb.zeros((3,)), make(rate_with_an_if), qb.arange(3.0), batch_argnums=0
+        )
+
+    opt, p = make(rate_with_an_if), qb.zeros((3,))
+    state = opt.init(p)
+    for _ in range(200):
+        p, state = opt.update(p, 2.0 * (p - qb.arange(3.0)), state)
+    whole = trainer()
+    whole.run(200)
+    assert whole.params.tolist() == p.tolist()
+    assert whole.history["learning_rate"].tolist() == [rate_with_an_if(s) for s in range(200)]
+    part, later = trainer(), trainer()
+    part.run(70)
+    part.checkpoint(tmp_path / "a")
+    later.resume(tmp_path / "a")
+    later.step(qb.arange(3.0))
+    later.fit(129)
+    assert later.params.tolist() == p.tolist()
+    assert later.history["loss"].tolist() == whole.history["loss"].tolist()
+
+
+def test_a_schedule_that_looks_and_turns_bad_raises_before_the_step():
+    trainer = o.Trainer(lambda p: p**2, qb.array(1.0), o.SGD(lambda step: 0.1 if step < 2 else -0.1))
+    with pytest.raises(ValueError, match="schedule gives -0.1 at step 2"):
+        trainer.run(5)
+    assert trainer.steps == 2 and trainer.params.item() == pytest.approx(0.64)

@@ -189,7 +189,17 @@ class Optimizer:
         kind = f"has shape {list(rate.shape)}" if hasattr(rate, "shape") else f"is a {type(rate).__name__}"
         raise TypeError(f"{type(self).__name__}: what the schedule returns {kind}; a learning rate is one number")
 
-    def _rate_now(self, state):
+    def looks_at_step(self):
+        """Whether the schedule needs the step itself, as one with an `if` on it does, and cannot be traced."""
+        if not callable(self.learning_rate):
+            return False
+        try:
+            qb.jit(lambda step: self.rate({"step": step}))(qb.array(0.0))
+        except qb.TracerError:
+            return True
+        return False
+
+    def rate_now(self, state):
         """What a schedule gives for the step of an eager state, which it may look at; None: nothing to ask yet."""
         step = state.get("step") if callable(self.learning_rate) and isinstance(state, dict) else None
         if not isinstance(step, (int, float, qb.Tensor)) or list(getattr(step, "shape", ())):
@@ -231,7 +241,7 @@ class Optimizer:
         a negative or non-finite rate.
         """
         _check_trees(params, grads, type(self).__name__)
-        rate = self._rate_now(state)
+        rate = self.rate_now(state)
         try:
             return self.plan(params, grads, state, rate)[:2]
         except (KeyError, TypeError, ValueError):

@@ -69,14 +69,16 @@ def _select(condition, new, old):
     return tree.map(lambda a, b: qb.where(condition, a, b), new, old)
 
 
-def _step_of(total, optimizer):
-    """The step that is compiled. No method: a run that its own plan holds would wait for the garbage collector, and its memory too."""
+def _step_of(total, optimizer, hosted):
+    """The step that is compiled; hosted: the learning rate comes before the data. No method: a run that its own plan holds would wait for the garbage collector, and its memory too."""
 
     def step(state, *data):
-        params = state["params"]
+        params, rate = state["params"], None
+        if hosted:
+            rate, *data = data
         (loss, terms), grads = qb.value_and_grad(total, has_aux=True)(params, *data)
         if isinstance(optimizer, Optimizer):
-            new, moments, rate = optimizer.traced_update(params, grads, state["optimizer"])
+            new, moments, rate = optimizer.traced_update(params, grads, state["optimizer"], rate)
         else:
             (new, moments), rate = optimizer.update(params, grads, state["optimizer"]), None
         value = qb.astype(loss, qb.float64)
@@ -99,27 +101,38 @@ def _plan_of(optimizer):
 
 
 class StepRun:
-    """Loss, gradient and update as one plan; the parameters of the best and of the last finite loss are kept in it as well."""
+    """Loss, gradient and update as one plan; the parameters of the best and of the last finite loss are kept in it as well.
+
+    A schedule that cannot be traced is asked before each step, and its rate is data of the plan.
+    """
 
     def __init__(self, problem, history, optimizer, state):
         self._optimizer, self._plan = optimizer, _plan_of(optimizer)
         fresh = optimizer.init(state["params"])
         if "optimizer" not in state or tree.structure(state["optimizer"]) != tree.structure(fresh):
             state = {**state, "optimizer": fresh}
-        step = _step_of(problem.total, optimizer)
-        self._loop = qb.StepLoop(step, state, problem.data, **problem.options, made=history.steps)
-        self._history = history
-        self._scheduled = callable(getattr(optimizer, "learning_rate", None)) and isinstance(optimizer, Optimizer)
+        ours = isinstance(optimizer, Optimizer)
+        self._hosted = ours and optimizer.looks_at_step()
+        step, inputs = _step_of(problem.total, optimizer, self._hosted), problem.data
+        if self._hosted:
+            inputs = (qb.array(0.0), *inputs)
+        self._loop = qb.StepLoop(step, state, inputs, **problem.options, made=history.steps)
+        self._history, self._data = history, problem.data
+        self._scheduled = ours and callable(optimizer.learning_rate) and not self._hosted
 
     def follows(self, optimizer):
         """Whether this is the optimizer's run, with the settings that it has now."""
         return optimizer is self._optimizer and _plan_of(optimizer) is self._plan
 
     def set_data(self, data):
-        self._loop.set_data(data)
+        self._data = data
+        if not self._hosted:
+            self._loop.set_data(data)
 
     def step(self):
         """One step; its loss."""
+        if self._hosted:
+            self._loop.set_data((self._optimizer.rate_now(self._loop.state["optimizer"]), *self._data))
         log, before = self._history.log, len(self._history.log)
         results = self._loop.step(log)
         if self._scheduled:
@@ -128,6 +141,12 @@ class StepRun:
 
     def run(self, steps):
         """That many steps. None: nothing but their number ends them."""
+        if self._hosted:
+            for _ in range(steps):
+                if len(self._history.log) >= LOG_ROWS:
+                    self._history.take()
+                self.step()
+            return
         log, before = self._history.log, len(self._history.log)
         self._loop.run(steps, log)
         if self._scheduled:

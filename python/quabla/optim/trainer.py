@@ -344,6 +344,8 @@ class Trainer:
         )
 
     def _phase(self, phase):
+        if not isinstance(phase, (tuple, list)) and not hasattr(phase, "__index__"):
+            raise TypeError(f"Trainer.fit: a phase is (optimizer, steps) or an int, not a {type(phase).__name__}")
         optimizer, steps = phase if isinstance(phase, (tuple, list)) and len(phase) == 2 else (self._optimizer, phase)
         _check_optimizer(optimizer, "Trainer.fit")
         return optimizer, check_steps(steps, "Trainer.fit")
