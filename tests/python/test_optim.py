@@ -259,6 +259,17 @@ def test_a_bad_setting_is_refused_when_it_is_set():
         with pytest.raises(ValueError, match=f"Adam: {name}"):
             setattr(adam, name, value)
     assert (adam.learning_rate, adam.b1, adam.clip_norm) == (0.1, 0.9, None)
+    lbfgs = qb.optim.LBFGS()
+    for name, value in (
+        ("history", 0),
+        ("max_iterations", 0),
+        ("max_evaluations", 0),
+        ("tolerance_grad", -1.0),
+        ("line_search", "no"),
+    ):
+        with pytest.raises(ValueError, match=f"LBFGS: {name}"):
+            setattr(lbfgs, name, value)
+    assert (lbfgs.history, lbfgs.max_iterations, lbfgs.max_evaluations) == (10, 500, None)
 
 
 def test_optimizers_can_be_copied_and_pickled():

@@ -12,6 +12,7 @@ from .._core import tree
 
 __all__ = [
     "Optimizer",
+    "Settings",
     "check_floating",
     "check_fraction",
     "check_not_negative",
@@ -138,11 +139,22 @@ def clip_by_global_norm(grads, max_norm):
     return tree.map(lambda g: qb.astype(qb.mul(qb.astype(g, qb.float64), scale), g.dtype), grads), norm
 
 
-class Optimizer:
+class Settings:
+    """Attributes that are checked whenever they are set: _checks has a function (value, name, who) -> value for each."""
+
+    _checks = {}
+
+    def __setattr__(self, name, value):
+        if name in self._checks:
+            value = self._checks[name](value, name, type(self).__name__)
+        object.__setattr__(self, name, value)
+
+
+class Optimizer(Settings):
     """Learning rate, clipping, decay and the jitted update that every optimizer here shares.
 
     A class gives _start(params) -> state and _change(grads, state, rate) -> (what to take off the parameters, state), on float64 trees.
-    Its settings are attributes, which may be set at any time; _checks says how each is read.
+    Its settings are attributes, which may be set at any time.
     """
 
     weight_decay = 0.0  # decoupled: rate * weight_decay * p is taken off as well
@@ -158,9 +170,7 @@ class Optimizer:
         self.learning_rate, self.clip_norm = learning_rate, clip_norm
 
     def __setattr__(self, name, value):
-        if name in self._checks:
-            value = self._checks[name](value, name, type(self).__name__)
-        object.__setattr__(self, name, value)
+        super().__setattr__(name, value)
         if not name.startswith("_"):
             self.__dict__.pop("_plan", None)  # compiled with the settings before
 

@@ -180,7 +180,7 @@ class LbfgsRun:
         self._history, self._like = history, state["params"]
         self._optimizer, self._settings = optimizer, dict(vars(optimizer))
         limits = copy.copy(optimizer)
-        limits.max_iterations = math.inf  # the number of steps stands in its place
+        vars(limits)["max_iterations"] = math.inf  # the number of steps stands in its place
         self._begin, self._advance, self._run = programs(problem.total, limits, **problem.options)
         self._kept = {k: state[k] for k in _KEPT}
         self._pace = 1  # steps in one plan
