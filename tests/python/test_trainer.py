@@ -656,3 +656,30 @@ def test_a_schedule_that_looks_and_turns_bad_raises_before_the_step():
     with pytest.raises(ValueError, match="schedule gives -0.1 at step 2"):
         trainer.run(5)
     assert trainer.steps == 2 and trainer.params.item() == pytest.approx(0.64)
+
+
+def test_rules_of_fit_look_at_its_own_losses(tmp_path):
+    trainer = o.Trainer(lambda p, x: (p - x) ** 2, qb.array(0.0), o.Adam(0.05), 1.0, batch_argnums=0)
+    assert trainer.fit(1000, target=1e-6).reason == "target"
+    trainer.step(9.0)  # other data: the best loss so far is of the past
+    info = trainer.fit(1000, target=1e-6)
+    assert info.reason == "target" and info.steps > 100 and info.loss < 1e-3
+    trainer.step(18.0)
+    assert trainer.fit(2000, target=1e-6, patience=50).reason == "target"
+    # A fit that is resumed goes on counting.
+    trainer = o.Trainer(lambda p: p - p, qb.array(0.0), o.SGD(0.1))
+    with pytest.raises(KeyboardInterrupt):
+        trainer.fit(1000, patience=300, every=20, callback=interrupt_at(200))
+    trainer.checkpoint(tmp_path / "a")
+    later = o.Trainer(lambda p: p - p, qb.array(0.0), o.SGD(0.1))
+    later.resume(tmp_path / "a")
+    info = later.fit(1000, patience=300, every=20, callback=lambda t: False)
+    assert info.reason == "patience" and 300 <= later.steps < 500
+
+
+def interrupt_at(step):
+    def callback(trainer):
+        if trainer.steps >= step:
+            raise KeyboardInterrupt
+
+    return callback

@@ -49,6 +49,8 @@ class Fit:
         self.first, self._start, self._pace = trainer.steps, time.perf_counter(), 1
         self.reason, self.stopped = "finished", False
         trainer._history.bad_step = None
+        if trainer._resumed is None:  # losses of earlier fits, perhaps on other data, do not count
+            trainer._history.forget_best()
 
     def keep(self, path, seconds):
         """Write checkpoints to path, one after so many seconds."""
@@ -102,7 +104,7 @@ class Fit:
             reason = "not_finite"
         elif history.best_loss <= self._target:
             reason = "target"
-        elif trainer.steps - max(history.best_step, self.first) >= self._patience:
+        elif trainer.steps - (self.first if history.best_step < 0 else history.best_step) >= self._patience:
             reason = "patience"
         elif self.seconds() > self._limit:
             reason = "seconds"

@@ -291,7 +291,7 @@ class Trainer:
             on its two arguments alone: take random numbers from qb.random.fold_in(key, draw).
         callback: called as callback(trainer) after every `every` steps; a true result ends the training.
         target: ends the training when a loss is at most this.
-        patience: ends it when so many steps brought no smaller loss.    seconds: ends it after this time.
+        patience: ends it when so many steps brought no smaller loss; losses of earlier calls do not count.    seconds: ends it after this time.
         checkpoint: path that `checkpoint` writes to every `checkpoint_seconds`, and at the end.
         progress: show loss, terms, steps per second and time left.
         Returns info: steps (of this call), loss, best_loss, seconds, and reason: "finished" when all phases had their steps, the reason
