@@ -80,6 +80,8 @@ def _write_all(write, data):
     data = memoryview(data)
     while len(data):
         taken = write(data)
+        if taken == 0:
+            raise OSError("save: the file takes no more bytes")
         data = data[len(data) if taken is None else taken :]
 
 

@@ -340,6 +340,15 @@ def test_a_folder_that_cannot_be_flushed_is_no_error(tmp_path, monkeypatch, what
     assert qb.load(tmp_path / "a.qb") == 1 and os.listdir(tmp_path) == ["a.qb"]
 
 
+def test_a_file_that_takes_nothing_is_an_error():
+    class Full:
+        def write(self, data):
+            return 0
+
+    with pytest.raises(OSError, match="save: the file takes no more bytes"):
+        qb.save(Full(), qb.ones((3,)))
+
+
 def test_a_writer_goes_through_links_and_keeps_the_mode(tmp_path):
     qb.save(tmp_path / "real.qb", 1)
     os.chmod(tmp_path / "real.qb", 0o640)
