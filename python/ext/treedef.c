@@ -144,8 +144,38 @@ static PyObject *unflatten(PyObject *o, PyObject *leaves)
     return out;
 }
 
+static const char *const unflatten_names[] = {"treedef", "leaves"};
+
+static PyObject *unflatten_method(PyObject *o, PyObject *const *args, Py_ssize_t n,
+                                  PyObject *kwnames)
+{
+    PyObject *leaves;
+    return module_args("unflatten", unflatten_names + 1, 1, 1, args, n, kwnames, &leaves)
+               ? unflatten(o, leaves)
+               : NULL;
+}
+
+/* A copy is made from a tree of the structure; its leaves are zeros, for None is no leaf. */
+static PyObject *reduce(PyObject *o, PyObject *Py_UNUSED(none))
+{
+    const Py_ssize_t n = ((TreeDef *)o)->n_leaves;
+    PyObject *list = PyList_New(n), *out = NULL;
+    for (Py_ssize_t i = 0; list && i < n; i++) PyList_SET_ITEM(list, i, PyLong_FromLong(0));
+    PyObject *tree = list ? unflatten(o, list) : NULL;
+    PyObject *module = tree ? PyImport_ImportModule("quabla.tree") : NULL;
+    PyObject *restore = module ? PyObject_GetAttrString(module, "_restore") : NULL;
+    if (restore) out = Py_BuildValue("(O(O))", restore, tree);
+    Py_XDECREF(restore);
+    Py_XDECREF(module);
+    Py_XDECREF(tree);
+    Py_XDECREF(list);
+    return out;
+}
+
+#define FAST(f) (PyCFunction)(void (*)(void)) f, METH_FASTCALL | METH_KEYWORDS
 static PyMethodDef methods[] = {
-    {"unflatten", unflatten, METH_O,
+    {"__reduce__", reduce, METH_NOARGS, NULL},
+    {"unflatten", FAST(unflatten_method),
      "unflatten(leaves)\n--\n\nThe tree of this structure with these leaves."},
     {0},
 };
@@ -171,6 +201,8 @@ static PyType_Spec spec = {"quabla.tree.TreeDef", offsetof(TreeDef, nodes), size
 
 /* ---- quabla.tree ---- */
 
+static const char *const tree_name[] = {"tree"};
+
 static PyObject *list_of(const Leaves *l)
 {
     PyObject *list = PyList_New(l->n);
@@ -178,8 +210,11 @@ static PyObject *list_of(const Leaves *l)
     return list;
 }
 
-static PyObject *tree_flatten_py(PyObject *Py_UNUSED(m), PyObject *o)
+static PyObject *tree_flatten_py(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n,
+                                 PyObject *kwnames)
 {
+    PyObject *o;
+    if (!module_args("flatten", tree_name, 1, 1, args, n, kwnames, &o)) return NULL;
     Leaves leaves = {0};
     TreeDef *t = tree_flatten(o, &leaves);
     PyObject *list = t ? list_of(&leaves) : NULL;
@@ -190,8 +225,11 @@ static PyObject *tree_flatten_py(PyObject *Py_UNUSED(m), PyObject *o)
     return out;
 }
 
-static PyObject *leaves_py(PyObject *Py_UNUSED(m), PyObject *o)
+static PyObject *leaves_py(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n,
+                           PyObject *kwnames)
 {
+    PyObject *o;
+    if (!module_args("leaves", tree_name, 1, 1, args, n, kwnames, &o)) return NULL;
     Leaves leaves = {0};
     TreeDef *t = tree_flatten(o, &leaves);
     PyObject *list = t ? list_of(&leaves) : NULL;
@@ -200,23 +238,33 @@ static PyObject *leaves_py(PyObject *Py_UNUSED(m), PyObject *o)
     return list;
 }
 
-static PyObject *structure_py(PyObject *Py_UNUSED(m), PyObject *o)
+static PyObject *structure_py(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n,
+                              PyObject *kwnames)
 {
+    PyObject *o;
+    if (!module_args("structure", tree_name, 1, 1, args, n, kwnames, &o)) return NULL;
     Leaves leaves = {0};
     TreeDef *t = tree_flatten(o, &leaves);
     leaves_free(&leaves);
     return (PyObject *)t;
 }
 
-static PyObject *unflatten_py(PyObject *Py_UNUSED(m), PyObject *args)
+static PyObject *unflatten_py(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n,
+                              PyObject *kwnames)
 {
-    PyObject *t, *leaves;
-    return PyArg_ParseTuple(args, "O!O:unflatten", core.TreeDef, &t, &leaves) ? unflatten(t, leaves)
-                                                                              : NULL;
+    PyObject *a[2];
+    if (!module_args("unflatten", unflatten_names, 2, 2, args, n, kwnames, a)) return NULL;
+    if (Py_IS_TYPE(a[0], core.TreeDef)) return unflatten(a[0], a[1]);
+    PyErr_Format(PyExc_TypeError, "unflatten: treedef is a TreeDef, not a %s; see structure(tree)",
+                 Py_TYPE(a[0])->tp_name);
+    return NULL;
 }
 
-static PyObject *with_path_py(PyObject *Py_UNUSED(m), PyObject *o)
+static PyObject *with_path_py(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n,
+                              PyObject *kwnames)
 {
+    PyObject *o;
+    if (!module_args("flatten_with_path", tree_name, 1, 1, args, n, kwnames, &o)) return NULL;
     Leaves leaves = {0};
     TreeDef *t = tree_flatten(o, &leaves);
     PyObject *list = t ? PyList_New(leaves.n) : NULL;
@@ -236,8 +284,15 @@ static PyObject *with_path_py(PyObject *Py_UNUSED(m), PyObject *o)
 }
 
 /* map(f, tree, *rest): f of corresponding leaves. */
-static PyObject *map_py(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n)
+static PyObject *map_py(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n,
+                        PyObject *kwnames)
 {
+    static const char *const names[] = {"f", "tree"};
+    PyObject *named[2];
+    if (kwnames) {
+        if (!module_args("map", names, 2, 2, args, n, kwnames, named)) return NULL;
+        args = named, n = 2;
+    }
     if (n < 2) {
         PyErr_SetString(PyExc_TypeError,
                         "map(f, tree, *rest) takes a function and at least one tree");
@@ -276,7 +331,7 @@ static PyObject *map_py(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_
 }
 
 static PyMethodDef functions[] = {
-    {"flatten", tree_flatten_py, METH_O,
+    {"flatten", FAST(tree_flatten_py),
      "flatten(tree)\n"
      "--\n"
      "\n"
@@ -288,7 +343,7 @@ static PyMethodDef functions[] = {
      "\n"
      ">>> qb.tree.flatten({\"b\": [1, None], \"a\": 2})\n"
      "([2, 1], TreeDef({'a': *, 'b': [*, None]}))"},
-    {"leaves", leaves_py, METH_O,
+    {"leaves", FAST(leaves_py),
      "leaves(tree)\n"
      "--\n"
      "\n"
@@ -296,7 +351,7 @@ static PyMethodDef functions[] = {
      "\n"
      ">>> qb.tree.leaves({\"b\": [1, None], \"a\": 2})\n"
      "[2, 1]"},
-    {"structure", structure_py, METH_O,
+    {"structure", FAST(structure_py),
      "structure(tree)\n"
      "--\n"
      "\n"
@@ -305,7 +360,7 @@ static PyMethodDef functions[] = {
      "\n"
      ">>> qb.tree.structure((1, [2])) == qb.tree.structure((3, [4]))\n"
      "True"},
-    {"unflatten", unflatten_py, METH_VARARGS,
+    {"unflatten", FAST(unflatten_py),
      "unflatten(treedef, leaves)\n"
      "--\n"
      "\n"
@@ -313,7 +368,7 @@ static PyMethodDef functions[] = {
      "\n"
      ">>> qb.tree.unflatten(qb.tree.structure({\"a\": 1, \"b\": [2]}), [\"x\", \"y\"])\n"
      "{'a': 'x', 'b': ['y']}"},
-    {"flatten_with_path", with_path_py, METH_O,
+    {"flatten_with_path", FAST(with_path_py),
      "flatten_with_path(tree)\n"
      "--\n"
      "\n"
@@ -322,7 +377,7 @@ static PyMethodDef functions[] = {
      "\n"
      ">>> qb.tree.flatten_with_path({\"a\": [1, 2]})[0]\n"
      "[(('a', 0), 1), (('a', 1), 2)]"},
-    {"map", (PyCFunction)(void (*)(void))map_py, METH_FASTCALL,
+    {"map", FAST(map_py),
      "map(f, tree, *rest)\n"
      "--\n"
      "\n"

@@ -5,8 +5,10 @@ any order. `qb.optim` trains, `qb.random` draws keyed random numbers, `qb.tree` 
 """
 
 import abc as _abc
+import os as _os
 
 from . import _calculus, _core, _numpy, _products, _shape, _statics, optim, random, tree
+from ._arguments import integer as _integer
 from ._compiler import Compiler
 from ._control import cond, fori_loop, scan, switch, while_loop
 from ._core import (
@@ -84,10 +86,13 @@ Array.register(_core.TraceTensor)
 def set_num_threads(n):
     """Threads that a plan runs on, the caller included; 0 is the default (QUABLA_NUM_THREADS, or the CPUs of this process).
 
-    The results are the same for every number. Raises ValueError for a negative one.
+    The results are the same for every number. Raises ValueError for one that is not from 0 to 256.
 
     >>> qb.set_num_threads(0)
     """
+    n = _integer("set_num_threads", "n", n)
+    if not 0 <= n <= 256:
+        raise ValueError(f"set_num_threads: n must be from 1 to 256, or 0 for the default, not {n}")
     _core.set_threads(n)
 
 
@@ -98,6 +103,19 @@ def get_num_threads():
     True
     """
     return _core.get_threads()
+
+
+def _check_threads():
+    """A warning for a QUABLA_NUM_THREADS that is not followed."""
+    asked = _os.environ.get("QUABLA_NUM_THREADS", "")
+    if asked and not (asked.isdecimal() and int(asked) <= 256):
+        import warnings
+
+        text = f"QUABLA_NUM_THREADS={asked!r} is not a number from 1 to 256; plans run on {get_num_threads()} threads"
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+
+_check_threads()
 
 
 def devices():

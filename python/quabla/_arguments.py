@@ -16,6 +16,20 @@ def integer(who, what, value):
         raise TypeError(f"{who}: {what} is a Python int, not a {type(value).__name__}") from None
 
 
+def number(who, what, value):
+    """value as a float: a number of Python or NumPy, or an array without axes; TypeError for bools and for what is no number."""
+    kind, other = str(getattr(value, "dtype", "")), isinstance(value, (bool, type, _core.TraceTensor))
+    if other or "bool" in kind or "complex" in kind or not hasattr(value, "__float__"):
+        raise TypeError(f"{who}: {what} is a number, not {type(value).__name__}")
+    shape = list(getattr(value, "shape", ()))
+    if shape:
+        raise ValueError(f"{who}: {what} is one number, not an array of shape {shape}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{who}: {what} {value} is larger than any float64") from None
+
+
 def plain(value):
     """value, with an array of another library as lists."""
     ours = (_core.Tensor, _core.TensorView, _core.TraceTensor)
@@ -32,7 +46,7 @@ def integers(who, what, value):
 
 def flag(who, what, value):
     """value as a bool; TypeError for an array, which is many."""
-    if isinstance(value, (bool, int)) or type(value).__name__ == "bool_":
+    if isinstance(value, int) or type(value).__name__ in ("bool", "bool_"):
         return bool(value)
     raise TypeError(f"{who}: {what} is True or False, not a {type(value).__name__}")
 

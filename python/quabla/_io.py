@@ -9,6 +9,7 @@ A file is written beside its place under another name, flushed to the disk and t
 the old file as it was. Nothing of a file is run or trusted: sizes are compared with what the file holds before memory is taken.
 """
 
+import errno
 import io
 import os
 import zlib
@@ -79,12 +80,16 @@ def _write_all(write, data):
     data = memoryview(data)
     while len(data):
         taken = write(data)
+        if taken == 0:
+            raise OSError("save: the file takes no more bytes")
         data = data[len(data) if taken is None else taken :]
 
 
 def _write_file(path, parts):
     """The parts as the new content of path, which holds either its old content or all of the new at any time."""
-    path = os.path.realpath(path)
+    if not path:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    given, path = path, os.path.realpath(path)
     if os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe has no content to keep
         with open(path, "wb") as file:
             for part in parts:
@@ -92,10 +97,16 @@ def _write_file(path, parts):
         return
     folder, name = os.path.split(path)
     draft = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}.part")
-    mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o666
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), mode)
+    mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else None
+    try:
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+    except OSError as error:
+        error.filename = given  # the user knows nothing of the draft
+        raise
     try:
         try:
+            if mode is not None:
+                os.fchmod(fd, mode)  # whatever the umask says
             for part in parts:
                 _write_all(lambda data: os.write(fd, data), part)
             os.fsync(fd)
@@ -106,11 +117,21 @@ def _write_file(path, parts):
         if os.path.exists(draft):
             os.unlink(draft)
         raise
-    fd = os.open(folder, os.O_RDONLY)  # the rename itself reaches the disk
+    try:  # the rename itself reaches the disk, where folders can be opened and flushed: not everywhere, and the file is there
+        fd = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
     try:
         os.fsync(fd)
+    except OSError:
+        pass
     finally:
         os.close(fd)
+
+
+def write(path, tree):
+    """The own format, whatever the path ends in."""
+    _write_file(path, _parts(tree))
 
 
 def save(file, tree):
@@ -134,8 +155,11 @@ def save(file, tree):
             _write_all(file.write, part)
         return
     path = path_of("save", file)
-    foreign = _FOREIGN.get(os.path.splitext(path)[1])
-    _write_file(path, [foreign[0](_named(tree))] if foreign else _parts(tree))
+    foreign = _foreign(path)
+    if foreign:
+        _write_file(path, [foreign[0](_named(tree))])
+    else:
+        write(path, tree)
 
 
 # ---- reading ----
@@ -265,6 +289,12 @@ def _read(data):
     return tree
 
 
+def read(path):
+    """The own format, whatever the path ends in."""
+    with open(path, "rb") as file:
+        return _read(file.read())
+
+
 def load(file):
     """The tree that qb.save wrote.
 
@@ -283,11 +313,8 @@ def load(file):
             raise TypeError("load: the file is open for reading text; open it with mode 'rb'")
         return _read(data)
     path = path_of("load", file)
-    foreign = _FOREIGN.get(os.path.splitext(path)[1])
-    if foreign:
-        return foreign[1](path)
-    with open(path, "rb") as file:
-        return _read(file.read())
+    foreign = _foreign(path)
+    return foreign[1](path) if foreign else read(path)
 
 
 # ---- other formats, by their own libraries ----
@@ -320,10 +347,15 @@ def _tensors(arrays, path):
 
 
 def _save_npz(arrays):
-    import numpy
+    import zipfile
+
+    from numpy.lib import format as npy
 
     file = io.BytesIO()
-    numpy.savez(file, **arrays)
+    with zipfile.ZipFile(file, "w") as parts:  # numpy.savez has parameters of its own, which no leaf could be called
+        for name, x in arrays.items():
+            with parts.open(name + ".npy", "w", force_zip64=True) as part:
+                npy.write_array(part, x, allow_pickle=False)
     return file.getvalue()
 
 
@@ -355,6 +387,11 @@ def _load_safetensors(path):
         return _tensors(load_file(path), path)
     except (SafetensorError, KeyError) as error:  # KeyError: a dtype that NumPy does not have
         raise ValueError(f"load: {path} is no .safetensors file, or it is damaged: {error}") from None
+
+
+def _foreign(path):
+    """(writer, reader) of another format, by the end of the path; None for the own one."""
+    return _FOREIGN.get(os.path.splitext(path)[1].lower())
 
 
 _FOREIGN = {".npz": (_save_npz, _load_npz), ".safetensors": (_save_safetensors, _load_safetensors)}

@@ -9,7 +9,7 @@ import itertools
 import math
 
 from . import _core
-from ._arguments import array_of, flag, integer, integers, product
+from ._arguments import array_of, flag, integer, integers, number, product
 
 __all__ = [
     "Key",
@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 _MASK = 2**64 - 1
+_FLOAT32_MAX = 2.0**128 - 2.0**104
 
 
 class Key:
@@ -49,8 +50,10 @@ class Key:
         """The 64 bits as an int."""
         return self._value
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name, *value):
         raise AttributeError("a Key is immutable; make another with qb.random.split or fold_in")
+
+    __delattr__ = __setattr__
 
     def __eq__(self, other):
         return type(other) is Key and self._value == other._value
@@ -69,15 +72,6 @@ def _state(key, who):
     if type(key) is not Key:
         raise TypeError(f"{who}: key is a qb.random.Key, not {type(key).__name__}; make one with qb.random.key(seed)")
     return key.value
-
-
-def _number(value, name, who):
-    if isinstance(value, bool) or not isinstance(value, (int, float, _core.Tensor)):
-        raise TypeError(f"{who}: {name} is a number, not {type(value).__name__}")
-    try:
-        return float(value)
-    except (OverflowError, TypeError, ValueError) as error:
-        raise ValueError(f"{who}: {name} is one number: {error}") from None
 
 
 def _floating(dtype, who):
@@ -149,10 +143,13 @@ def uniform(key, shape=(), dtype=_core.float64, minval=0.0, maxval=1.0):
     [2]
     """
     state = _state(key, "uniform")
-    lo, hi = _number(minval, "minval", "uniform"), _number(maxval, "maxval", "uniform")
+    lo, hi = number("uniform", "minval", minval), number("uniform", "maxval", maxval)
     if not lo < hi or not math.isfinite(hi - lo):
         raise ValueError(f"uniform: minval {lo} must be below maxval {hi}, both finite")
-    return _core.random_uniform(state, _shape(shape, "uniform"), _floating(dtype, "uniform"), lo, hi)
+    dtype = _floating(dtype, "uniform")
+    if dtype is _core.float32 and max(-lo, hi) > _FLOAT32_MAX:
+        raise ValueError(f"uniform: minval {lo} and maxval {hi} must be within float32, +-3.4e38")
+    return _core.random_uniform(state, _shape(shape, "uniform"), dtype, lo, hi)
 
 
 def _normal(who, key, shape, dtype, stddev):
@@ -182,7 +179,7 @@ def truncated_normal(key, lower, upper, shape=(), dtype=_core.float64):
     True
     """
     state = _state(key, "truncated_normal")
-    lo, hi = _number(lower, "lower", "truncated_normal"), _number(upper, "upper", "truncated_normal")
+    lo, hi = number("truncated_normal", "lower", lower), number("truncated_normal", "upper", upper)
     if not lo < hi:
         raise ValueError(f"truncated_normal: lower {lo} must be below upper {hi}")
     shape, dtype = _shape(shape, "truncated_normal"), _floating(dtype, "truncated_normal")
@@ -191,7 +188,8 @@ def truncated_normal(key, lower, upper, shape=(), dtype=_core.float64):
 
 def _items(x, who):
     """x as an array of rows, or the count of items that an int names."""
-    if isinstance(x, int) and not isinstance(x, bool):
+    if hasattr(x, "__index__") and not isinstance(x, (bool, type)) and not list(getattr(x, "shape", ())):
+        x = integer(who, "the number of items", x)
         if x < 1:
             raise ValueError(f"{who}: {x} items; there must be at least one")
         if x > 2**53:
@@ -224,21 +222,24 @@ def _weighted(key, p, n, count, replace):
     p = array_of(f"choice: p is an array of {n} probabilities", p)
     if isinstance(p, _core.TraceTensor) or p.dtype is _core.bool_:
         raise TypeError("choice: p holds numbers; sampling is eager and takes no tracer")
-    p = p.tolist() if p.shape == [n] else []
-    if len(p) != n or any(not v >= 0 or not math.isfinite(v) for v in p) or not sum(p) > 0:
+    p = _core.astype(p, _core.float64)
+    sound = p.shape == [n] and _core.all(_core.logical_and(_core.isfinite(p), _core.greater_equal(p, 0.0))).item()
+    if not sound or not _core.max(p).item() > 0:
         raise ValueError(f"choice: p holds {n} probabilities >= 0, one for each item, not all of them 0")
-    if not math.isfinite(sum(p)):
-        p = [v / max(p) for v in p]
+    if not math.isfinite(_core.sum(p).item()):
+        p = _core.div(p, _core.max(p))
     if replace:
-        edges = list(itertools.accumulate(p))
-        last = max(i for i, v in enumerate(p) if v > 0)
+        edges = list(itertools.accumulate(p.tolist()))
+        last = bisect.bisect_left(edges, edges[-1])  # the last item with p > 0
         draws = uniform(key, (count,)).tolist()
         return [min(bisect.bisect_right(edges, u * edges[-1]), last) for u in draws]
-    if sum(v > 0 for v in p) < count:
+    likely = _core.greater(p, 0.0)
+    if _core.sum(_core.astype(likely, _core.float64)).item() < count:
         raise ValueError(f"choice: {count} items without replacement, but fewer have p > 0")
-    draws = uniform(key, (n,)).tolist()
-    clocks = sorted((-math.log1p(-u) / v, i) for i, (u, v) in enumerate(zip(draws, p)) if v > 0)
-    return [i for _, i in clocks[:count]]
+    # In our own operations, which round alike on every platform; of equal clocks the first item comes first.
+    clocks = _core.div(_core.neg(_core.log1p(_core.neg(uniform(key, (n,))))), p)
+    clocks = _core.where(likely, clocks, math.inf).tolist()
+    return sorted(range(n), key=clocks.__getitem__)[:count]
 
 
 def choice(key, a, shape=(), replace=True, p=None):
@@ -274,7 +275,7 @@ def bernoulli(key, p=0.5, shape=()):
     >>> qb.random.bernoulli(qb.random.key(0), 1.0, (2,))
     Tensor([ True,  True], dtype=bool)
     """
-    state, p = _state(key, "bernoulli"), _number(p, "p", "bernoulli")
+    state, p = _state(key, "bernoulli"), number("bernoulli", "p", p)
     if not 0 <= p <= 1:
         raise ValueError(f"bernoulli: p must be in [0, 1], not {p}")
     return _core.less(_core.random_uniform(state, _shape(shape, "bernoulli"), _core.float64, 0.0, 1.0), p)

@@ -27,6 +27,11 @@ __all__ = [
 ]
 
 
+def _restore(tree):
+    """The structure of a pickled tree."""
+    return structure(tree)
+
+
 def register(cls, flatten_fn, unflatten_fn):
     """Make cls a container. Returns cls.
 

@@ -326,6 +326,29 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["model.qb"]
 
 
+@pytest.mark.parametrize("what", ["open", "fsync"])
+def test_a_folder_that_cannot_be_flushed_is_no_error(tmp_path, monkeypatch, what):
+    real = {"open": os.open, "fsync": os.fsync}[what]
+
+    def refuse(file, *args):
+        if os.path.isdir(f"/proc/self/fd/{file}" if what == "fsync" else file):
+            raise OSError(22, "Invalid argument")
+        return real(file, *args)
+
+    monkeypatch.setattr(os, what, refuse)
+    qb.save(tmp_path / "a.qb", 1)
+    assert qb.load(tmp_path / "a.qb") == 1 and os.listdir(tmp_path) == ["a.qb"]
+
+
+def test_a_file_that_takes_nothing_is_an_error():
+    class Full:
+        def write(self, data):
+            return 0
+
+    with pytest.raises(OSError, match="save: the file takes no more bytes"):
+        qb.save(Full(), qb.ones((3,)))
+
+
 def test_a_writer_goes_through_links_and_keeps_the_mode(tmp_path):
     qb.save(tmp_path / "real.qb", 1)
     os.chmod(tmp_path / "real.qb", 0o640)
@@ -334,11 +357,21 @@ def test_a_writer_goes_through_links_and_keeps_the_mode(tmp_path):
     assert (tmp_path / "link.qb").is_symlink()
     assert qb.load(tmp_path / "real.qb") == 2
     assert (tmp_path / "real.qb").stat().st_mode & 0o777 == 0o640
+    os.chmod(tmp_path / "real.qb", 0o666)
+    before = os.umask(0o077)
+    try:
+        qb.save(tmp_path / "real.qb", 3)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "real.qb").stat().st_mode & 0o777 == 0o666
 
 
 def test_a_missing_folder_or_file_is_the_usual_error(tmp_path):
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError) as error:
         qb.save(tmp_path / "no" / "a.qb", 1)
+    assert error.value.filename == str(tmp_path / "no" / "a.qb")
+    with pytest.raises(FileNotFoundError):
+        qb.save("", 1)
     for name in ("a.qb", "a.npz", "a.safetensors"):
         with pytest.raises(FileNotFoundError):
             qb.load(tmp_path / name)
@@ -366,6 +399,16 @@ def test_arrays_travel_in_other_formats(tmp_path, suffix):
     path.write_bytes(data[: len(data) // 2])
     with pytest.raises(ValueError):
         qb.load(path)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+def test_leaves_may_have_any_name(tmp_path, suffix):
+    tree = {
+        name: qb.array(float(i)) for i, name in enumerate(("file", "args", "allow_pickle", "arr_0", "a.b", "d\xe9"))
+    }
+    qb.save(tmp_path / f"model{suffix.upper()}", tree)
+    found = qb.load(tmp_path / f"model{suffix.upper()}")
+    assert {k: v.item() for k, v in found.items()} == {k: v.item() for k, v in tree.items()}
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".safetensors"])

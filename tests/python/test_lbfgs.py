@@ -438,3 +438,11 @@ def test_bad_input_is_named(make, error, words):
 def test_it_cannot_run_inside_a_trace():
     with pytest.raises(TypeError, match="tracer"):
         qb.jit(lambda x: LBFGS().minimize(rosenbrock, x)[0])(qb.ones((2,)))
+
+
+def test_messages_about_arguments_name_the_function():
+    def height(x, unit):
+        return qb.sum(x**2)
+
+    with pytest.raises(TypeError, match=r"jit\(.*height\): argument 1 is a str"):
+        qb.optim.LBFGS().minimize(height, qb.ones((2,)), "m")

@@ -1,8 +1,10 @@
 """Optimizers, schedules and the Trainer."""
 
+import copy
 import doctest
 import importlib
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -207,6 +209,116 @@ def test_adam_step_is_stateful_and_equals_update():
     assert p["a"].tolist() == q["a"].tolist()
 
 
+@pytest.mark.parametrize(
+    ("make", "changes"),
+    [
+        (lambda **k: qb.optim.SGD(**k), {"learning_rate": 0.5}),
+        (lambda **k: qb.optim.SGD(**k), {"momentum": 0.5}),
+        (lambda **k: qb.optim.Adam(**k), {"learning_rate": qb.optim.exponential_decay(0.1, 2, 0.5)}),
+        (lambda **k: qb.optim.Adam(**k), {"b1": 0.5, "eps": 0.1}),
+        (lambda **k: qb.optim.AdamW(**k), {"weight_decay": 0.5}),
+        (lambda **k: qb.optim.Lion(**k), {"clip_norm": 0.1, "b2": 0.5}),
+        (lambda **k: qb.optim.RMSprop(**k), {"decay": 0.5, "eps": 0.0}),
+    ],
+)
+def test_a_setting_may_change_between_updates(make, changes):
+    """From the change on, updates are those of an optimizer that was made with the new setting, from the same state."""
+    changed, wanted = make(learning_rate=0.1), make(**{"learning_rate": 0.1, **changes})
+    trainer = qb.optim.Trainer(lambda p: p**2, qb.array(1.0), make(learning_rate=0.1))
+    p, state = qb.array(1.0), changed.init(qb.array(1.0))
+    for _ in range(3):
+        p, state = changed.update(p, 2.0 * p, state)
+        trainer.step()
+    for name, value in changes.items():
+        setattr(changed, name, value)
+        setattr(trainer._optimizer, name, value)
+    if qb.tree.structure(state) != qb.tree.structure(wanted.init(p)):
+        state = wanted.init(p)
+    q, other = p, state
+    for _ in range(3):
+        p, state = changed.update(p, 2.0 * p, state)
+        q, other = wanted.update(q, 2.0 * q, other)
+        trainer.step()
+    assert p.item() == q.item() == trainer.params.item()
+    assert len(trainer.history["loss"].tolist()) == trainer.steps == 6
+
+
+def test_a_setting_of_lbfgs_may_change_between_runs():
+    lbfgs = qb.optim.LBFGS(tolerance_grad=10.0)
+    trainer = qb.optim.Trainer(lambda p: (p - 2.0) ** 4, qb.array(0.0), lbfgs)
+    trainer.run(50)
+    assert trainer.params.item() < 1.5
+    lbfgs.tolerance_grad = 1e-8
+    trainer.run(50)
+    assert abs(trainer.params.item() - 2.0) < 1e-2
+
+
+def test_a_bad_setting_is_refused_when_it_is_set():
+    adam = qb.optim.Adam(0.1)
+    for name, value in (("learning_rate", -1.0), ("b1", 1.0), ("eps", 0.0), ("clip_norm", math.nan)):
+        with pytest.raises(ValueError, match=f"Adam: {name}"):
+            setattr(adam, name, value)
+    assert (adam.learning_rate, adam.b1, adam.clip_norm) == (0.1, 0.9, None)
+    lbfgs = qb.optim.LBFGS()
+    for name, value in (
+        ("history", 0),
+        ("max_iterations", 0),
+        ("max_evaluations", 0),
+        ("tolerance_grad", -1.0),
+        ("line_search", "no"),
+    ):
+        with pytest.raises(ValueError, match=f"LBFGS: {name}"):
+            setattr(lbfgs, name, value)
+    assert (lbfgs.history, lbfgs.max_iterations, lbfgs.max_evaluations) == (10, 500, None)
+
+
+def test_optimizers_can_be_copied_and_pickled():
+    p, g = {"w": qb.array(1.0)}, {"w": qb.array(2.0)}
+    for o in (
+        qb.optim.Adam(0.1),
+        qb.optim.AdamW(0.1),
+        qb.optim.SGD(0.1, momentum=0.5),
+        qb.optim.RMSprop(),
+        qb.optim.Lion(),
+    ):
+        want = o.update(p, g, o.init(p))[0]["w"].item()
+        for other in (copy.copy(o), copy.deepcopy(o), pickle.loads(pickle.dumps(o))):
+            assert other.update(p, g, other.init(p))[0]["w"].item() == want
+            other.learning_rate = 0.5
+            assert other.update(p, g, other.init(p))[0]["w"].item() != want
+        assert o.update(p, g, o.init(p))[0]["w"].item() == want
+
+
+def test_adam_step_takes_its_parameters_by_name():
+    p = qb.optim.Adam(0.1).step(parameters={"w": qb.array(1.0)}, gradients={"w": qb.array(2.0)})
+    assert round(p["w"].item(), 6) == 0.9
+
+
+def test_numbers_may_come_from_numpy():
+    o, f = qb.optim, np.float32(0.5)
+    assert o.Adam(f, b1=f, eps=np.array(0.25), clip_norm=np.int64(3)).clip_norm == 3.0
+    assert o.SGD(qb.array(0.25), momentum=np.float16(0.5), nesterov=np.True_).learning_rate == 0.25
+    assert o.LBFGS(history=np.int64(4), max_iterations=np.int32(7), tolerance_grad=f).max_iterations == 7
+    for schedule in (
+        o.constant(f),
+        o.exponential_decay(f, np.int64(10), np.float32(0.5), transition_begin=np.int64(50), staircase=np.False_),
+        o.cosine_decay(np.array(0.5), np.int64(1), alpha=np.float32(1.0)),
+        o.piecewise_constant(np.array([5, 9]), np.array([0.5, 0.25, 0.125], dtype=np.float32)),
+        o.piecewise_constant((5, 9), qb.array([0.5, 0.25, 0.125])),
+        o.warmup_cosine_decay(f, f, np.int64(4), np.int64(9)),
+    ):
+        assert schedule(3).item() == 0.5 and schedule(3).dtype is qb.float64
+    trainer = o.Trainer(lambda p: p**2, qb.array(1.0), o.SGD(0.1))
+    trainer.run(np.int64(2))
+    trainer.fit((o.SGD(0.1), np.int64(3)), target=f * 0, seconds=np.float32(60))
+    assert trainer.steps == 5
+    for bad in (np.True_, np.complex64(1), qb.array(True), "1", np.float32):
+        with pytest.raises(TypeError, match="Adam: b1 is a number"):
+            o.Adam(b1=bad)
+    with pytest.raises(ValueError, match=r"Adam: learning_rate is one number, not an array of shape \[1\]"):
+        o.Adam(np.ones(1))
+
+
 def test_the_other_names_of_adams_settings_mean_the_same():
     one, two = qb.optim.Adam(0.1, 0.8, 0.95, 1e-6), qb.optim.Adam(0.1, beta1=0.8, beta2=0.95, epsilon=1e-6)
     p, g = qb.array([1.0, -2.0]), qb.array([0.3, 0.1])
@@ -309,6 +421,21 @@ def test_a_schedule_that_turns_negative_raises_when_it_is_used():
     p, state = opt.update(p, [qb.array([1.0])], state)
     with pytest.raises(ValueError, match="schedule gives -0.5 at step 1"):
         opt.update(p, [qb.array([1.0])], state)
+
+
+def test_an_eager_update_asks_the_schedule_for_the_step_itself():
+    seen = []
+
+    def rate(step):
+        seen.append(float(step))
+        return np.float64(0.5) if step < 2 else math.exp(-float(step))
+
+    opt = qb.optim.SGD(rate)
+    p, state = qb.array(1.0), opt.init(qb.array(1.0))
+    for _ in range(4):
+        p, state = opt.update(p, qb.array(1.0), state)
+    assert seen == [0.0, 1.0, 2.0, 3.0]
+    assert p.item() == 1.0 - 0.5 - 0.5 - math.exp(-2.0) - math.exp(-3.0)
 
 
 def test_update_names_the_leaf_that_does_not_fit():

@@ -241,6 +241,20 @@ def test_samples_are_these_on_every_platform():
         )
     ]
     assert crc == [248504198, 1866085093, 1248636287, 1766545206]
+    key, p = qb.random.key(5), range(12)
+    assert qb.random.choice(key, 12, 6, p=p).tolist() == [7.0, 10.0, 6.0, 4.0, 5.0, 7.0]
+    assert qb.random.choice(key, 12, 6, replace=False, p=p).tolist() == [11.0, 3.0, 4.0, 10.0, 8.0, 5.0]
+
+
+def test_weighted_choice_computes_with_own_functions(monkeypatch):
+    """log1p of the C library rounds in its own way on each platform."""
+    key, p = qb.random.key(1), qb.random.uniform(qb.random.key(2), 200)
+    u = qb.random.uniform(key, 200)
+    clocks = (-qb.log1p(-u) / p).tolist()
+    monkeypatch.delattr(math, "log1p")
+    assert (
+        qb.random.choice(key, 200, 50, replace=False, p=p).tolist() == sorted(range(200), key=clocks.__getitem__)[:50]
+    )
 
 
 def test_glorot_and_he_have_their_variances():
@@ -268,6 +282,30 @@ def test_keys_are_immutable_hashable_values():
         key.value = 3
     assert pickle.loads(pickle.dumps(key)) == copy.deepcopy(key) == key
     assert key != 9
+
+
+def test_a_key_cannot_lose_its_value():
+    key = qb.random.key(3)
+    with pytest.raises(AttributeError, match="immutable"):
+        del key._value
+    assert key.value == 3
+
+
+def test_numbers_and_counts_may_come_from_numpy():
+    key = qb.random.key(1)
+    a = qb.random.uniform(key, np.int64(3), minval=np.float32(-2.0), maxval=np.int64(2))
+    assert a.tolist() == qb.random.uniform(key, 3, minval=-2.0, maxval=2.0).tolist()
+    assert qb.random.bernoulli(key, np.float32(1.0), 2).tolist() == [True, True]
+    assert qb.random.permutation(key, np.int64(5)).tolist() == qb.random.permutation(key, 5).tolist()
+    assert qb.random.choice(key, np.array(5), 3).tolist() == qb.random.choice(key, 5, 3).tolist()
+
+
+def test_float32_bounds_are_within_float32():
+    key = qb.random.key(0)
+    for bounds in ((0.0, 1e39), (-1e39, 0.0), (1e300, 1e301)):
+        with pytest.raises(ValueError, match="uniform: .*float32"):
+            qb.random.uniform(key, 3, qb.float32, *bounds)
+        assert qb.random.uniform(key, 3, qb.float64, *bounds).shape == [3]
 
 
 def test_an_int_is_a_shape():

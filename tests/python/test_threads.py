@@ -1,5 +1,7 @@
 """Threads: one compiled function from many, tracing in many at once, and the lock that runs give up."""
 
+import os
+import subprocess
 import sys
 import threading
 import time
@@ -164,3 +166,28 @@ def test_compiling_gives_up_the_lock():
     finally:
         sys.setswitchinterval(old)
     assert steps > 10
+
+
+@pytest.mark.parametrize("asked", ["", "0", "3", "256", "many", "2x", "1.5", "-1", "100000"])
+def test_the_number_of_threads_comes_from_the_environment(asked):
+    run = subprocess.run(
+        [sys.executable, "-c", "import quabla as qb; print(qb.get_num_threads())"],
+        env={**os.environ, "QUABLA_NUM_THREADS": asked},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    if asked in ("3", "256"):
+        assert run.stdout.strip() == asked
+    assert ("RuntimeWarning: QUABLA_NUM_THREADS=" in run.stderr) == (asked not in ("", "0", "3", "256"))
+
+
+@pytest.mark.parametrize(
+    ("n", "error"),
+    [(-1, ValueError), (257, ValueError), (10**30, ValueError), (1.5, TypeError), (True, TypeError), ("2", TypeError)],
+)
+def test_a_bad_number_of_threads_is_named(n, error):
+    before = qb.get_num_threads()
+    with pytest.raises(error, match="set_num_threads: n "):
+        qb.set_num_threads(n)
+    assert qb.get_num_threads() == before

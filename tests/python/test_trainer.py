@@ -1,5 +1,6 @@
 """Trainer: fit, batches, history, what it keeps, and how it goes on after a checkpoint or Ctrl-C."""
 
+import collections
 import gc
 import math
 import os
@@ -281,10 +282,14 @@ def on_a_terminal(work):
     master, slave = os.openpty()
     with os.fdopen(slave, "w") as stream:
         work(stream)
-        stream.flush()
-        text = os.read(master, 100_000).decode()
+    text = b""
+    try:
+        while part := os.read(master, 100_000):  # what is written arrives in pieces
+            text += part
+    except OSError:  # all was read, and the other end is closed
+        pass
     os.close(master)
-    return text
+    return text.decode()
 
 
 @pytest.mark.parametrize("installed", [True, False])
@@ -312,16 +317,26 @@ def test_progress_on_a_terminal_is_a_bar_where_tqdm_is_installed(monkeypatch, in
         (lambda t: t.fit(0), ValueError, "at least 1"),
         (lambda t: t.fit((o.Adam(), 1.5)), TypeError, "int"),
         (lambda t: t.fit("adam"), TypeError, "int"),
+        (lambda t: t.fit(o.Adam(), 5), TypeError, r"a phase is \(optimizer, steps\) or an int, not a Adam"),
         (lambda t: t.fit(1, every=0), ValueError, "every"),
         (lambda t: t.fit(1, patience=0), ValueError, "patience"),
         (lambda t: t.fit(1, target=math.nan), ValueError, "target"),
         (lambda t: t.fit(1, seconds="1"), TypeError, "seconds"),
+        (lambda t: t.fit(1, seconds=-1.0), ValueError, "seconds"),
+        (lambda t: t.fit(1, checkpoint_seconds=-1.0), ValueError, "checkpoint_seconds"),
         (lambda t: t.run(1.0), TypeError, "int"),
         (lambda t: t.fit((3, 5)), TypeError, "init"),
         (lambda t: line(object()), TypeError, "init"),
+        (lambda t: line(o.Adam), TypeError, "the class Adam"),
+        (lambda t: t.fit((o.SGD, 3)), TypeError, "the class SGD"),
         (lambda t: o.Trainer(3, qb.array(1.0), o.Adam()), TypeError, "function"),
         (lambda t: o.Trainer(fit_loss, {}, o.Adam()), ValueError, "no parameters"),
         (lambda t: line(batch_argnums=("x",)), TypeError, "batch_argnums"),
+        (
+            lambda t: o.Trainer(fit_loss, qb.array(1.0), o.Adam(), 1.0, batch_argnums=1),
+            ValueError,
+            "without params, are 0 to 0",
+        ),
     ],
 )
 def test_bad_arguments_are_named(call, error, words):
@@ -561,3 +576,110 @@ def test_a_fit_with_fewer_phases_than_the_checkpoint_says_so(tmp_path):
     with pytest.raises(ValueError, match="every"):
         trainer.fit(10, (o.SGD(0.1), 10), every=0)
     assert trainer.fit(10, (o.SGD(0.1), 10)).steps == 5  # the place was not lost
+
+
+def test_a_checkpoint_may_have_any_name(tmp_path):
+    for name in ("a.npz", "a.safetensors", "a"):
+        trainer, other = line(), line()
+        trainer.fit(20, checkpoint=tmp_path / name)
+        other.resume(tmp_path / name)
+        assert other.steps == 20 and other.params["w"].item() == trainer.params["w"].item()
+
+
+def test_new_data_has_the_structure_of_the_old():
+    def loss(p, x):
+        return qb.mean((p * (x["at"] if isinstance(x, dict) else x) - 1.0) ** 2)
+
+    trainer = o.Trainer(loss, qb.array(0.0), o.SGD(0.1), qb.ones((3,)), batch_argnums=0)
+    for bad in ([1.0, 2.0], {"at": qb.ones((3,))}, None):
+        with pytest.raises(
+            ValueError, match=r"Trainer.step: the new data argument 0 has the structure .*, the data had"
+        ):
+            trainer.step(bad)
+        with pytest.raises(ValueError, match="Trainer.fit: sample: the new data argument 0"):
+            trainer.fit(1, sample=lambda draw, params, bad=bad: (bad,))
+    trainer.step(qb.ones((5,)))
+    later = o.Trainer(loss, qb.array(0.0), o.SGD(0.1), None, batch_argnums=0)  # None stands for data that comes later
+    assert later.step({"at": qb.ones((2,))}).item() == 1.0
+
+
+def test_terms_are_arrays_of_one_dtype():
+    trainer = o.Trainer(lambda p: {"size": p**2, "offset": 2}, qb.array(1.0), o.SGD(0.1))
+    assert [(k, v.item()) for k, v in trainer.terms().items()] == [("offset", 2.0), ("size", 1.0)]
+    for kind in (collections.OrderedDict, lambda **terms: collections.defaultdict(float, terms)):
+        for two in (2, np.float32(2), np.float64(2), np.array(2.0), qb.array(2.0)):
+            trainer = o.Trainer(lambda p, kind=kind, two=two: kind(size=p**2, offset=two), qb.array(1.0), o.SGD(0.1))
+            assert trainer.step().item() == 3.0
+            assert [(k, v.item()) for k, v in trainer.terms().items()] == [("offset", 2.0), ("size", 1.0 * 0.8**2)]
+            assert trainer.history["offset"].tolist() == [2.0]
+    mixed = o.Trainer(lambda p: {"a": p, "b": qb.astype(p, qb.float32)}, qb.array(1.0), o.SGD(0.1))
+    with pytest.raises(ValueError, match=r"terms of the loss differ in dtype, .*'b': 'f32'.*astype"):
+        mixed.step()
+
+
+def test_a_fit_without_a_step_tells_the_loss():
+    info = o.Trainer(lambda p: 0.0 * p + 3.0, qb.array(1.0), o.LBFGS()).fit(5)
+    assert (info.steps, info.loss, info.reason) == (0, 3.0, "gradient_tolerance")
+
+
+def rate_with_an_if(step):
+    return 0.1 * math.exp(-float(step) / 50) if step >= 3 else [0.3, 0.2, 0.1][int(step)]
+
+
+@pytest.mark.parametrize("make", [lambda r: o.SGD(r), lambda r: o.Adam(r, clip_norm=0.5)])
+def test_a_schedule_may_look_at_the_step(make, tmp_path):
+    def trainer():
+        return o.Trainer(
+            lambda p, x: qb.sum((p - x) ** 2), qb.zeros((3,)), make(rate_with_an_if), qb.arange(3.0), batch_argnums=0
+        )
+
+    opt, p = make(rate_with_an_if), qb.zeros((3,))
+    state = opt.init(p)
+    for _ in range(200):
+        p, state = opt.update(p, 2.0 * (p - qb.arange(3.0)), state)
+    whole = trainer()
+    whole.run(200)
+    assert whole.params.tolist() == p.tolist()
+    assert whole.history["learning_rate"].tolist() == [rate_with_an_if(s) for s in range(200)]
+    part, later = trainer(), trainer()
+    part.run(70)
+    part.checkpoint(tmp_path / "a")
+    later.resume(tmp_path / "a")
+    later.step(qb.arange(3.0))
+    later.fit(129)
+    assert later.params.tolist() == p.tolist()
+    assert later.history["loss"].tolist() == whole.history["loss"].tolist()
+
+
+def test_a_schedule_that_looks_and_turns_bad_raises_before_the_step():
+    trainer = o.Trainer(lambda p: p**2, qb.array(1.0), o.SGD(lambda step: 0.1 if step < 2 else -0.1))
+    with pytest.raises(ValueError, match="schedule gives -0.1 at step 2"):
+        trainer.run(5)
+    assert trainer.steps == 2 and trainer.params.item() == pytest.approx(0.64)
+
+
+def test_rules_of_fit_look_at_its_own_losses(tmp_path):
+    trainer = o.Trainer(lambda p, x: (p - x) ** 2, qb.array(0.0), o.Adam(0.05), 1.0, batch_argnums=0)
+    assert trainer.fit(1000, target=1e-6).reason == "target"
+    trainer.step(9.0)  # other data: the best loss so far is of the past
+    info = trainer.fit(1000, target=1e-6)
+    assert info.reason == "target" and info.steps > 100 and info.loss < 1e-3
+    trainer.step(18.0)
+    assert trainer.fit(2000, target=1e-6, patience=50).reason == "target"
+    # A fit that is resumed goes on counting.
+    trainer = o.Trainer(lambda p: p - p, qb.array(0.0), o.SGD(0.1))
+    with pytest.raises(KeyboardInterrupt):
+        trainer.fit(1000, patience=300, every=20, callback=interrupt_at(200))
+    trainer.checkpoint(tmp_path / "a")
+    later = o.Trainer(lambda p: p - p, qb.array(0.0), o.SGD(0.1))
+    later.resume(tmp_path / "a")
+    info = later.fit(1000, patience=300, every=20, callback=lambda t: False)
+    assert info.reason == "patience" and 300 <= later.steps < 500
+
+
+def interrupt_at(step):
+    def callback(trainer):
+        if trainer.steps >= step:
+            raise KeyboardInterrupt
+
+    return callback

@@ -66,7 +66,7 @@ GOOD = {
     "RMSprop": (o.RMSprop, dict(RATE, decay=0.9, eps=1e-8)),
     "Lion": (o.Lion, dict(RATE, b1=0.9, b2=0.99, weight_decay=0.1)),
     "Adam init": (o.Adam().init, dict(params=PARAMS)),
-    "Adam step": (o.Adam().step, dict(params=PARAMS, grads=PARAMS)),
+    "Adam step": (o.Adam().step, dict(parameters=PARAMS, gradients=PARAMS)),
     "Adam update": (o.Adam().update, dict(params=PARAMS, grads=PARAMS, state=o.Adam().init(PARAMS))),
     "SGD update": (o.SGD(momentum=0.5).update, dict(params=PARAMS, grads=PARAMS, state={"trace": PARAMS})),
     "LBFGS": (

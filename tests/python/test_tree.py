@@ -1,7 +1,9 @@
 """Pytrees: dicts by sorted keys, lists, tuples, NamedTuples, None and registered classes."""
 
 import collections
+import copy
 import dataclasses
+import pickle
 from typing import NamedTuple
 
 import pytest
@@ -218,3 +220,24 @@ def test_the_functions_of_a_registered_class_are_checked():
     tree.register(Raises, no, no)
     with pytest.raises(KeyError, match="mine"):
         qb.jit(lambda x: x)(Raises())
+
+
+def test_functions_take_their_parameters_by_name():
+    t = {"a": 1, "b": [2]}
+    leaves, treedef = tree.flatten(tree=t)
+    assert tree.leaves(tree=t) == leaves == [1, 2]
+    assert tree.structure(tree=t) == treedef
+    assert tree.unflatten(treedef=treedef, leaves=leaves) == treedef.unflatten(leaves=leaves) == t
+    assert tree.flatten_with_path(tree=t)[0] == [(("a",), 1), (("b", 0), 2)]
+    assert tree.map(f=lambda x: x + 1, tree=t) == {"a": 2, "b": [3]}
+    with pytest.raises(TypeError, match=r"flatten\(\) has no parameter 'x'"):
+        tree.flatten(x=t)
+    with pytest.raises(TypeError, match="unflatten: treedef is a TreeDef, not a dict"):
+        tree.unflatten(t, leaves)
+
+
+@pytest.mark.parametrize("t", [*TREES, Pair(1, [2], "k"), Named(1, "k")], ids=repr)
+def test_a_structure_can_be_copied_and_pickled(t):
+    treedef = tree.structure(t)
+    for other in (copy.copy(treedef), copy.deepcopy(treedef), pickle.loads(pickle.dumps(treedef))):
+        assert other == treedef and hash(other) == hash(treedef) and repr(other) == repr(treedef)

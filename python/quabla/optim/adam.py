@@ -2,7 +2,7 @@
 
 from .. import _core as qb
 from .._core import tree
-from .base import Optimizer, check_fraction, check_not_negative, check_positive, flush, moments
+from .base import Optimizer, flush, moments
 
 __all__ = ["Adam", "AdamW"]
 
@@ -34,10 +34,9 @@ class Adam(Optimizer):
         epsilon=None,
         clip_norm=None,
     ):
-        who = type(self).__name__
-        self.b1 = check_fraction(b1 if beta1 is None else beta1, "b1", who)
-        self.b2 = check_fraction(b2 if beta2 is None else beta2, "b2", who)
-        self.eps = check_positive(eps if epsilon is None else epsilon, "eps", who)
+        self.b1 = b1 if beta1 is None else beta1
+        self.b2 = b2 if beta2 is None else beta2
+        self.eps = eps if epsilon is None else epsilon
         self._state = None
         super().__init__(learning_rate, clip_norm)
 
@@ -61,12 +60,12 @@ class Adam(Optimizer):
         change = tree.map(lambda m, v: qb.div(qb.mul(m, size), qb.add(qb.sqrt(v), eps)), m, v)
         return change, {"m": m, "v": v, "step": step}
 
-    def step(self, params, grads):
+    def step(self, parameters, gradients):
         """Parameters after one step; the state is kept inside. A changed structure starts afresh."""
-        if self._state is None or tree.structure(self._state["m"]) != tree.structure(params):
-            self._state = self.init(params)
-        params, self._state = self.update(params, grads, self._state)
-        return params
+        if self._state is None or tree.structure(self._state["m"]) != tree.structure(parameters):
+            self._state = self.init(parameters)
+        parameters, self._state = self.update(parameters, gradients, self._state)
+        return parameters
 
 
 class AdamW(Adam):
@@ -79,5 +78,5 @@ class AdamW(Adam):
     """
 
     def __init__(self, learning_rate=1e-3, b1=0.9, b2=0.999, eps=1e-8, weight_decay=1e-4, *, clip_norm=None):
-        self.weight_decay = check_not_negative(weight_decay, "weight_decay", "AdamW")
+        self.weight_decay = weight_decay
         super().__init__(learning_rate, b1, b2, eps, clip_norm=clip_norm)

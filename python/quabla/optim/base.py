@@ -7,11 +7,12 @@ part of a Trainer's plan.
 import math
 
 from .. import _core as qb
+from .._arguments import number
 from .._core import tree
 
 __all__ = [
     "Optimizer",
-    "as_number",
+    "Settings",
     "check_floating",
     "check_fraction",
     "check_not_negative",
@@ -48,19 +49,9 @@ def check_floating(x, what, who):
             raise TypeError(f"{who}: {_where(x, i)} is a bool array; {what} are floating arrays")
 
 
-def as_number(value, name, who):
-    """value as a float; TypeError unless it is an int or a float."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{who}: {name} is a number, not {type(value).__name__}")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError(f"{who}: {name} {value} is larger than any float64") from None
-
-
 def check_positive(value, name, who):
     """value as a float; ValueError unless it is finite and above 0."""
-    value = as_number(value, name, who)
+    value = number(who, name, value)
     if not value > 0 or not math.isfinite(value):
         raise ValueError(f"{who}: {name} must be positive and finite, not {value!r}")
     return value
@@ -68,7 +59,7 @@ def check_positive(value, name, who):
 
 def check_not_negative(value, name, who):
     """value as a float; ValueError unless it is finite and at least 0."""
-    value = as_number(value, name, who)
+    value = number(who, name, value)
     if not value >= 0 or not math.isfinite(value):
         raise ValueError(f"{who}: {name} must be >= 0 and finite, not {value!r}")
     return value
@@ -76,15 +67,20 @@ def check_not_negative(value, name, who):
 
 def check_fraction(value, name, who):
     """value as a float; ValueError unless it is in [0, 1)."""
-    value = as_number(value, name, who)
+    value = number(who, name, value)
     if not 0 <= value < 1:
         raise ValueError(f"{who}: {name} must be in [0, 1), not {value!r}")
     return value
 
 
-def _check_rate(rate, who):
+def _check_rate(rate, name, who):
     """A function of the step, or a positive number."""
-    return rate if callable(rate) else check_positive(rate, "learning_rate", who)
+    return rate if callable(rate) else check_positive(rate, name, who)
+
+
+def _check_clip(norm, name, who):
+    """None, or a positive number."""
+    return None if norm is None else check_positive(norm, name, who)
 
 
 def _check_trees(params, grads, who):
@@ -143,18 +139,50 @@ def clip_by_global_norm(grads, max_norm):
     return tree.map(lambda g: qb.astype(qb.mul(qb.astype(g, qb.float64), scale), g.dtype), grads), norm
 
 
-class Optimizer:
+class Settings:
+    """Attributes that are checked whenever they are set: _checks has a function (value, name, who) -> value for each."""
+
+    _checks = {}
+
+    def __setattr__(self, name, value):
+        if name in self._checks:
+            value = self._checks[name](value, name, type(self).__name__)
+        object.__setattr__(self, name, value)
+
+
+class Optimizer(Settings):
     """Learning rate, clipping, decay and the jitted update that every optimizer here shares.
 
     A class gives _start(params) -> state and _change(grads, state, rate) -> (what to take off the parameters, state), on float64 trees.
+    Its settings are attributes, which may be set at any time.
     """
 
     weight_decay = 0.0  # decoupled: rate * weight_decay * p is taken off as well
+    _checks = {
+        "learning_rate": _check_rate,
+        "clip_norm": _check_clip,
+        "eps": check_positive,
+        "weight_decay": check_not_negative,
+        **dict.fromkeys(("b1", "b2", "decay", "momentum"), check_fraction),
+    }
 
     def __init__(self, learning_rate, clip_norm):
-        self.learning_rate = _check_rate(learning_rate, type(self).__name__)
-        self.clip_norm = None if clip_norm is None else check_positive(clip_norm, "clip_norm", type(self).__name__)
-        self._compiled = qb.jit(self.traced_update)
+        self.learning_rate, self.clip_norm = learning_rate, clip_norm
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        if not name.startswith("_"):
+            self.__dict__.pop("_plan", None)  # compiled with the settings before
+
+    def __getstate__(self):
+        return {k: v for k, v in vars(self).items() if k != "_plan"}
+
+    @property
+    def plan(self):
+        """The compiled update, another one after a setting has changed."""
+        if "_plan" not in vars(self):
+            self._plan = qb.jit(self.traced_update)
+        return self._plan
 
     def init(self, params):
         """The state before the first update of these parameters. Raises TypeError, with the path, where one is no floating array."""
@@ -162,21 +190,43 @@ class Optimizer:
         return self._start(params)
 
     def rate(self, state):
-        """The learning rate of the next update, a number or a traced scalar."""
+        """The learning rate of the next update, a number or a scalar array."""
         if not callable(self.learning_rate):
             return self.learning_rate
         rate = self.learning_rate(state["step"])
-        if isinstance(rate, (int, float)) or (isinstance(rate, (qb.Tensor, qb.TraceTensor)) and not list(rate.shape)):
-            return rate
+        if hasattr(rate, "__float__") and not list(getattr(rate, "shape", ())):
+            return rate if isinstance(rate, qb.TraceTensor) else float(rate)
         kind = f"has shape {list(rate.shape)}" if hasattr(rate, "shape") else f"is a {type(rate).__name__}"
         raise TypeError(f"{type(self).__name__}: what the schedule returns {kind}; a learning rate is one number")
 
-    def traced_update(self, params, grads, state):
-        """update as graph ops, with the rate that it used as third result: (params, state, rate)."""
+    def looks_at_step(self):
+        """Whether the schedule needs the step itself, as one with an `if` on it does, and cannot be traced."""
+        if not callable(self.learning_rate):
+            return False
+        try:
+            qb.jit(lambda step: self.rate({"step": step}))(qb.array(0.0))
+        except qb.TracerError:
+            return True
+        return False
+
+    def rate_now(self, state):
+        """What a schedule gives for the step of an eager state, which it may look at; None: nothing to ask yet."""
+        step = state.get("step") if callable(self.learning_rate) and isinstance(state, dict) else None
+        if not isinstance(step, (int, float, qb.Tensor)) or list(getattr(step, "shape", ())):
+            return None
+        rate = self.rate({"step": qb.asarray(step)})
+        if isinstance(rate, qb.TraceTensor):
+            return rate
+        self.check_rate(rate, int(float(step)))
+        return qb.array(rate)
+
+    def traced_update(self, params, grads, state, rate=None):
+        """update as graph ops, with the rate that it used as third result: (params, state, rate). None: the rate of the step."""
         if self.clip_norm is not None:
             grads = clip_by_global_norm(grads, self.clip_norm)[0]
         grads = tree.map(lambda g: qb.astype(g, qb.float64), grads)
-        rate = self.rate(state)
+        if rate is None:
+            rate = self.rate(state)
         change, new = self._change(grads, state, rate)
         decay = self.weight_decay
 
@@ -201,11 +251,9 @@ class Optimizer:
         a negative or non-finite rate.
         """
         _check_trees(params, grads, type(self).__name__)
+        rate = self.rate_now(state)
         try:
-            params, new, rate = self._compiled(params, grads, state)
+            return self.plan(params, grads, state, rate)[:2]
         except (KeyError, TypeError, ValueError):
             _check_state(state, self.init(params), type(self).__name__)
             raise
-        if callable(self.learning_rate) and not isinstance(rate, qb.TraceTensor):
-            self.check_rate(float(rate), int(float(state["step"])))
-        return params, new

@@ -1,7 +1,7 @@
 """Batches of rows for Trainer.fit."""
 
 from .. import random
-from .._arguments import array_of
+from .._arguments import array_of, integer
 
 __all__ = ["minibatches"]
 
@@ -26,9 +26,13 @@ def minibatches(key, size, *arrays):
             f"minibatches: the arrays have shapes {[a.shape for a in arrays]}; they need one length along axis 0"
         )
     n = lengths.pop()
-    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= n:
+    try:
+        rows = integer("minibatches", "size", size)
+    except TypeError:
+        rows = 0
+    if not 1 <= rows <= n:
         raise ValueError(f"minibatches: size must be an int from 1 to {n}, not {size!r}")
-    per_epoch = -(-n // size)
+    per_epoch = -(-n // rows)
     epoch, shuffled = None, None
 
     def sample(draw, params):
@@ -37,7 +41,7 @@ def minibatches(key, size, *arrays):
             order = random.fold_in(key, draw // per_epoch)
             shuffled = [random.permutation(order, a) for a in arrays]
             epoch = draw // per_epoch
-        at = draw % per_epoch * size
-        return tuple(a[at : at + size] for a in shuffled)
+        at = draw % per_epoch * rows
+        return tuple(a[at : at + rows] for a in shuffled)
 
     return sample

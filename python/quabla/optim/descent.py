@@ -55,6 +55,8 @@ def programs(total, limits, **options):
     def run(like, state, log, goal, *data):
         return _run(lambda p: value(p, *data), limits, like, state, log, goal)
 
+    for f in (start, step, run):
+        f.__name__ = f.__qualname__ = total.__name__  # what messages call it
     return tuple(qb.jit(f, **options) for f in (start, step, run))
 
 

@@ -4,24 +4,23 @@ import math
 import os
 import time
 
-from .base import as_number
+from .._arguments import integer, number
 
 __all__ = ["Fit", "check_steps", "writable"]
 
 
 def check_steps(value, who):
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{who}: the number of steps is an int, not {type(value).__name__}")
+    value = integer(who, "the number of steps", value)
     if value < 1:
         raise ValueError(f"{who}: the number of steps must be at least 1, not {value}")
     return value
 
 
-def _limit(value, name):
-    """A number that is not NaN."""
-    value = as_number(value, name, "Trainer.fit")
-    if math.isnan(value):
-        raise ValueError(f"Trainer.fit: {name} is NaN")
+def _limit(value, name, least=-math.inf):
+    """A number from `least` on."""
+    value = number("Trainer.fit", name, value)
+    if not value >= least:
+        raise ValueError(f"Trainer.fit: {name} is {value}" + ("" if math.isnan(value) else f"; it is at least {least}"))
     return value
 
 
@@ -46,14 +45,16 @@ class Fit:
         self._callback, self._every = callback, check_steps(every, "Trainer.fit: every")
         self._target = -math.inf if target is None else _limit(target, "target")
         self._patience = math.inf if patience is None else check_steps(patience, "Trainer.fit: patience")
-        self._limit = math.inf if seconds is None else _limit(seconds, "seconds")
+        self._limit = math.inf if seconds is None else _limit(seconds, "seconds", 0)
         self.first, self._start, self._pace = trainer.steps, time.perf_counter(), 1
         self.reason, self.stopped = "finished", False
         trainer._history.bad_step = None
+        if trainer._resumed is None:  # losses of earlier fits, perhaps on other data, do not count
+            trainer._history.forget_best()
 
     def keep(self, path, seconds):
         """Write checkpoints to path, one after so many seconds."""
-        self._path, self._gap, self._written = path, _limit(seconds, "checkpoint_seconds"), time.perf_counter()
+        self._path, self._gap, self._written = path, _limit(seconds, "checkpoint_seconds", 0), time.perf_counter()
 
     def seconds(self):
         return time.perf_counter() - self._start
@@ -103,7 +104,7 @@ class Fit:
             reason = "not_finite"
         elif history.best_loss <= self._target:
             reason = "target"
-        elif trainer.steps - max(history.best_step, self.first) >= self._patience:
+        elif trainer.steps - (self.first if history.best_step < 0 else history.best_step) >= self._patience:
             reason = "patience"
         elif self.seconds() > self._limit:
             reason = "seconds"

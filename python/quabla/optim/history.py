@@ -16,9 +16,13 @@ class History:
 
     def __init__(self):
         self.columns, self.steps = {}, 0
+        self.forget_best()
         self.log = []  # what the compiled steps have written and nobody has taken in yet
-        self.best_loss, self.best_step = math.inf, -1
         self.bad_step = None  # the first step whose loss is not finite, and its loss
+
+    def forget_best(self):
+        """No loss counts as the best so far."""
+        self.best_loss, self.best_step = math.inf, -1
 
     def reached(self):
         """The number of the next step, the log included."""

@@ -4,9 +4,9 @@ import math
 import weakref
 
 from .. import _core as qb
-from .._arguments import function
+from .._arguments import function, integer
 from .._core import tree
-from .base import check_not_negative
+from .base import Settings, check_not_negative
 from .descent import params_of, programs, reason_of
 
 __all__ = ["LBFGS"]
@@ -36,9 +36,8 @@ def _info(state, reason=None):
     )
 
 
-def _positive_int(value, name, who="LBFGS"):
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{who}: {name} is an int, not {type(value).__name__}")
+def _positive_int(value, name, who):
+    value = integer(who, name, value)
     if value < 1:
         raise ValueError(f"{who}: {name} must be at least 1, not {value}")
     return value
@@ -57,7 +56,17 @@ def check_params(params, who):
             raise TypeError(f"{who}: {where} is {kind}; parameters are float32 or float64 Tensors")
 
 
-class LBFGS:
+def _limit(value, name, who):
+    return None if value is None else _positive_int(value, name, who)
+
+
+def _strong_wolfe(value, name, who):
+    if not isinstance(value, str) or value != "strong_wolfe":
+        raise ValueError(f"{who}: {name} {value!r}; there is 'strong_wolfe'")
+    return value
+
+
+class LBFGS(Settings):
     """L-BFGS (Nocedal 1980; Liu, Nocedal 1989): curvature from the last `history` steps, steps by a strong Wolfe line search.
 
     history: pairs kept.    max_iterations, max_evaluations: limits; None is no limit on evaluations.
@@ -72,6 +81,15 @@ class LBFGS:
     (True, True)
     """
 
+    _checks = {
+        "history": _positive_int,
+        "max_iterations": _positive_int,
+        "max_evaluations": _limit,
+        "tolerance_grad": check_not_negative,
+        "tolerance_change": check_not_negative,
+        "line_search": _strong_wolfe,
+    }
+
     def __init__(
         self,
         history=10,
@@ -81,15 +99,9 @@ class LBFGS:
         tolerance_change=1e-9,
         line_search="strong_wolfe",
     ):
-        self.history = _positive_int(history, "history")
-        self.max_iterations = _positive_int(max_iterations, "max_iterations")
-        self.max_evaluations = max_evaluations
-        if max_evaluations is not None:
-            _positive_int(max_evaluations, "max_evaluations")
-        self.tolerance_grad = check_not_negative(tolerance_grad, "tolerance_grad", "LBFGS")
-        self.tolerance_change = check_not_negative(tolerance_change, "tolerance_change", "LBFGS")
-        if not isinstance(line_search, str) or line_search != "strong_wolfe":
-            raise ValueError(f"LBFGS: line_search {line_search!r}; there is 'strong_wolfe'")
+        self.history, self.max_iterations, self.max_evaluations = history, max_iterations, max_evaluations
+        self.tolerance_grad, self.tolerance_change = tolerance_grad, tolerance_change
+        self.line_search = line_search
 
     def minimize(self, fun, params, *args, callback=None):
         """(params, info) of a local minimum of fun(params, *args) near params.

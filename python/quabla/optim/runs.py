@@ -32,15 +32,22 @@ class Problem:
                 return value, {}
             if not value:
                 raise ValueError("Trainer: the loss returned no terms")
-            whole = None
+            whole, terms, dtypes = None, {}, {}
             for name, term in value.items():
                 if not isinstance(name, str) or name in ("loss", "learning_rate", "step"):
                     raise ValueError(f"Trainer: {name!r} cannot name a term of the loss")
-                if not isinstance(term, (int, float, qb.Tensor, qb.TraceTensor)) or list(getattr(term, "shape", [])):
+                if not hasattr(term, "__float__") or list(getattr(term, "shape", [])):
                     kind = f"has shape {list(term.shape)}" if hasattr(term, "shape") else f"is a {type(term).__name__}"
                     raise ValueError(f"Trainer: the term '{name}' of the loss {kind}; terms are scalars")
+                if isinstance(term, (qb.Tensor, qb.TraceTensor)):
+                    dtypes[name] = str(term.dtype)
+                else:
+                    term = float(term)
+                terms[name] = term
+                if len(set(dtypes.values())) > 1:
+                    raise ValueError(f"Trainer: the terms of the loss differ in dtype, {dtypes}; convert with astype")
                 whole = term if whole is None else qb.add(whole, term)
-            return whole, value
+            return whole, terms
 
         total.__name__ = total.__qualname__ = getattr(loss, "__name__", "loss")  # what messages call it
         self.total, self.data, self.options = total, data, options
@@ -62,14 +69,16 @@ def _select(condition, new, old):
     return tree.map(lambda a, b: qb.where(condition, a, b), new, old)
 
 
-def _step_of(total, optimizer):
-    """The step that is compiled. No method: a run that its own plan holds would wait for the garbage collector, and its memory too."""
+def _step_of(total, optimizer, hosted):
+    """The step that is compiled; hosted: the learning rate comes before the data. No method: a run that its own plan holds would wait for the garbage collector, and its memory too."""
 
     def step(state, *data):
-        params = state["params"]
+        params, rate = state["params"], None
+        if hosted:
+            rate, *data = data
         (loss, terms), grads = qb.value_and_grad(total, has_aux=True)(params, *data)
         if isinstance(optimizer, Optimizer):
-            new, moments, rate = optimizer.traced_update(params, grads, state["optimizer"])
+            new, moments, rate = optimizer.traced_update(params, grads, state["optimizer"], rate)
         else:
             (new, moments), rate = optimizer.update(params, grads, state["optimizer"]), None
         value = qb.astype(loss, qb.float64)
@@ -86,23 +95,44 @@ def _step_of(total, optimizer):
     return step
 
 
+def _plan_of(optimizer):
+    """What changes with the settings of an optimizer; None for one of the user's own."""
+    return optimizer.plan if isinstance(optimizer, Optimizer) else None
+
+
 class StepRun:
-    """Loss, gradient and update as one plan; the parameters of the best and of the last finite loss are kept in it as well."""
+    """Loss, gradient and update as one plan; the parameters of the best and of the last finite loss are kept in it as well.
+
+    A schedule that cannot be traced is asked before each step, and its rate is data of the plan.
+    """
 
     def __init__(self, problem, history, optimizer, state):
-        self._optimizer = optimizer
-        if "optimizer" not in state:
-            state = {**state, "optimizer": optimizer.init(state["params"])}
-        step = _step_of(problem.total, optimizer)
-        self._loop = qb.StepLoop(step, state, problem.data, **problem.options, made=history.steps)
-        self._history = history
-        self._scheduled = callable(getattr(optimizer, "learning_rate", None)) and isinstance(optimizer, Optimizer)
+        self._optimizer, self._plan = optimizer, _plan_of(optimizer)
+        fresh = optimizer.init(state["params"])
+        if "optimizer" not in state or tree.structure(state["optimizer"]) != tree.structure(fresh):
+            state = {**state, "optimizer": fresh}
+        ours = isinstance(optimizer, Optimizer)
+        self._hosted = ours and optimizer.looks_at_step()
+        step, inputs = _step_of(problem.total, optimizer, self._hosted), problem.data
+        if self._hosted:
+            inputs = (qb.array(0.0), *inputs)
+        self._loop = qb.StepLoop(step, state, inputs, **problem.options, made=history.steps)
+        self._history, self._data = history, problem.data
+        self._scheduled = ours and callable(optimizer.learning_rate) and not self._hosted
+
+    def follows(self, optimizer):
+        """Whether this is the optimizer's run, with the settings that it has now."""
+        return optimizer is self._optimizer and _plan_of(optimizer) is self._plan
 
     def set_data(self, data):
-        self._loop.set_data(data)
+        self._data = data
+        if not self._hosted:
+            self._loop.set_data(data)
 
     def step(self):
         """One step; its loss."""
+        if self._hosted:
+            self._loop.set_data((self._optimizer.rate_now(self._loop.state["optimizer"]), *self._data))
         log, before = self._history.log, len(self._history.log)
         results = self._loop.step(log)
         if self._scheduled:
@@ -111,6 +141,12 @@ class StepRun:
 
     def run(self, steps):
         """That many steps. None: nothing but their number ends them."""
+        if self._hosted:
+            for _ in range(steps):
+                if len(self._history.log) >= LOG_ROWS:
+                    self._history.take()
+                self.step()
+            return
         log, before = self._history.log, len(self._history.log)
         self._loop.run(steps, log)
         if self._scheduled:
@@ -142,14 +178,19 @@ class LbfgsRun:
 
     def __init__(self, problem, history, optimizer, state):
         self._history, self._like = history, state["params"]
+        self._optimizer, self._settings = optimizer, dict(vars(optimizer))
         limits = copy.copy(optimizer)
-        limits.max_iterations = math.inf  # the number of steps stands in its place
+        vars(limits)["max_iterations"] = math.inf  # the number of steps stands in its place
         self._begin, self._advance, self._run = programs(problem.total, limits, **problem.options)
         self._kept = {k: state[k] for k in _KEPT}
         self._pace = 1  # steps in one plan
         solver = state["solver"] if "solver" in state else self._begin(state["params"], *problem.data)
         self._now = solver, history.steps - _made(solver), problem.data, None
         # The second: the step of its iteration 0. The last: what the log must tell before the next step.
+
+    def follows(self, optimizer):
+        """Whether this is the optimizer's run, with the settings that it has now."""
+        return optimizer is self._optimizer and vars(optimizer) == self._settings
 
     def set_data(self, data):
         """Other data is another function: the curvature seen so far is forgotten."""

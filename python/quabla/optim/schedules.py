@@ -6,8 +6,8 @@ A schedule is any function of one scalar, the step; these build the usual ones. 
 import math
 
 from .. import _core as qb
-from .._arguments import flag
-from .base import as_number, check_positive
+from .._arguments import flag, number, plain
+from .base import check_positive
 
 __all__ = [
     "constant",
@@ -19,8 +19,11 @@ __all__ = [
 
 
 def _finite(value, name, schedule):
-    if not math.isfinite(as_number(value, name, schedule)):
+    """value as a float; ValueError unless it is finite."""
+    value = number(schedule, name, value)
+    if not math.isfinite(value):
         raise ValueError(f"{schedule}: {name} must be finite, not {value!r}")
+    return value
 
 
 def _smaller(a, b):
@@ -37,7 +40,7 @@ def constant(value):
     >>> qb.optim.constant(0.1)(7).item()
     0.1
     """
-    _finite(value, "value", "constant")
+    value = _finite(value, "value", "constant")
     return lambda step: qb.add(qb.mul(step, 0.0), value)
 
 
@@ -50,19 +53,19 @@ def exponential_decay(init_value, transition_steps, decay_rate, transition_begin
     >>> round(qb.optim.exponential_decay(0.1, 10, 0.5)(20).item(), 6)
     0.025
     """
-    _finite(init_value, "init_value", "exponential_decay")
-    check_positive(transition_steps, "transition_steps", "exponential_decay")
-    check_positive(decay_rate, "decay_rate", "exponential_decay")
-    _finite(transition_begin, "transition_begin", "exponential_decay")
+    init_value = _finite(init_value, "init_value", "exponential_decay")
+    transition_steps = check_positive(transition_steps, "transition_steps", "exponential_decay")
+    decay_rate = check_positive(decay_rate, "decay_rate", "exponential_decay")
+    transition_begin = _finite(transition_begin, "transition_begin", "exponential_decay")
     if end_value is not None:
-        _finite(end_value, "end_value", "exponential_decay")
+        end_value = _finite(end_value, "end_value", "exponential_decay")
     staircase = flag("exponential_decay", "staircase", staircase)
     if transition_begin < 0:
         raise ValueError(f"exponential_decay: transition_begin {transition_begin} is negative")
 
     def rate(step):
-        late = _larger(qb.sub(step, float(transition_begin)), 0.0)
-        exponent = qb.div(late, float(transition_steps))
+        late = _larger(qb.sub(step, transition_begin), 0.0)
+        exponent = qb.div(late, transition_steps)
         if staircase:
             exponent = qb.floor(exponent)
         value = qb.mul(qb.pow(decay_rate, exponent), init_value)
@@ -81,12 +84,12 @@ def cosine_decay(init_value, decay_steps, alpha=0.0):
     >>> round(qb.optim.cosine_decay(0.1, 10)(5).item(), 6)
     0.05
     """
-    _finite(init_value, "init_value", "cosine_decay")
-    check_positive(decay_steps, "decay_steps", "cosine_decay")
-    _finite(alpha, "alpha", "cosine_decay")
+    init_value = _finite(init_value, "init_value", "cosine_decay")
+    decay_steps = check_positive(decay_steps, "decay_steps", "cosine_decay")
+    alpha = _finite(alpha, "alpha", "cosine_decay")
 
     def rate(step):
-        part = qb.div(_smaller(step, float(decay_steps)), float(decay_steps))
+        part = qb.div(_smaller(step, decay_steps), decay_steps)
         wave = qb.mul(qb.add(qb.cos(qb.mul(part, math.pi)), 1.0), 0.5)
         return qb.mul(qb.add(qb.mul(wave, 1.0 - alpha), alpha), init_value)
 
@@ -101,9 +104,11 @@ def warmup_cosine_decay(init_value, peak_value, warmup_steps, decay_steps, end_v
     >>> [round(qb.optim.warmup_cosine_decay(0.0, 0.1, 10, 100)(s).item(), 6) for s in (0, 5, 10, 55, 100)]
     [0.0, 0.05, 0.1, 0.05, 0.0]
     """
-    given = {"init_value": init_value, "peak_value": peak_value, "end_value": end_value}
-    for name, value in {**given, "warmup_steps": warmup_steps, "decay_steps": decay_steps}.items():
-        _finite(value, name, "warmup_cosine_decay")
+    init_value = _finite(init_value, "init_value", "warmup_cosine_decay")
+    peak_value = _finite(peak_value, "peak_value", "warmup_cosine_decay")
+    warmup_steps = _finite(warmup_steps, "warmup_steps", "warmup_cosine_decay")
+    decay_steps = _finite(decay_steps, "decay_steps", "warmup_cosine_decay")
+    end_value = _finite(end_value, "end_value", "warmup_cosine_decay")
     if warmup_steps < 0 or not decay_steps > warmup_steps:
         raise ValueError(
             f"warmup_cosine_decay: decay_steps {decay_steps} must be larger than warmup_steps {warmup_steps} >= 0"
@@ -114,8 +119,8 @@ def warmup_cosine_decay(init_value, peak_value, warmup_steps, decay_steps, end_v
     def rate(step):
         if not warmup_steps:
             return tail(step)
-        rise = qb.add(qb.mul(qb.div(step, float(warmup_steps)), peak_value - init_value), init_value)
-        return qb.where(qb.less(step, float(warmup_steps)), rise, tail(qb.sub(step, float(warmup_steps))))
+        rise = qb.add(qb.mul(qb.div(step, warmup_steps), peak_value - init_value), init_value)
+        return qb.where(qb.less(step, warmup_steps), rise, tail(qb.sub(step, warmup_steps)))
 
     return rate
 
@@ -128,25 +133,23 @@ def piecewise_constant(boundaries, values):
     >>> [qb.optim.piecewise_constant([2, 5], [1.0, 0.5, 0.1])(s).item() for s in (1, 2, 6)]
     [1.0, 0.5, 0.1]
     """
+    boundaries, values = (v.tolist() if isinstance(v, qb.Tensor) else plain(v) for v in (boundaries, values))
     for name, numbers in (("boundaries", boundaries), ("values", values)):
         if not isinstance(numbers, (list, tuple, range)):
             raise TypeError(f"piecewise_constant: {name} is a list of numbers, not a {type(numbers).__name__}")
-    boundaries, values = list(boundaries), list(values)
+    boundaries = [_finite(edge, "a boundary", "piecewise_constant") for edge in boundaries]
+    values = [_finite(value, "a value", "piecewise_constant") for value in values]
     if len(values) != len(boundaries) + 1:
         raise ValueError(
             f"piecewise_constant: {len(boundaries)} boundaries need {len(boundaries) + 1} values, not {len(values)}"
         )
-    for edge in boundaries:
-        _finite(edge, "a boundary", "piecewise_constant")
     if any(b <= a for a, b in zip(boundaries, boundaries[1:])) or (boundaries and boundaries[0] < 0):
         raise ValueError(f"piecewise_constant: boundaries {boundaries} must ascend from 0 on")
-    for value in values:
-        _finite(value, "a value", "piecewise_constant")
 
     def rate(step):
         out = qb.add(qb.mul(step, 0.0), values[0])
         for edge, value in zip(boundaries, values[1:]):
-            out = qb.where(qb.greater_equal(step, float(edge)), value, out)
+            out = qb.where(qb.greater_equal(step, edge), value, out)
         return out
 
     return rate

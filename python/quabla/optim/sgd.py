@@ -3,7 +3,7 @@
 from .. import _core as qb
 from .._arguments import flag
 from .._core import tree
-from .base import Optimizer, check_fraction, check_not_negative, flush, moments
+from .base import Optimizer, check_not_negative, flush, moments
 
 __all__ = ["SGD", "Lion", "RMSprop"]
 
@@ -22,7 +22,7 @@ class SGD(Optimizer):
     """
 
     def __init__(self, learning_rate=1e-2, *, momentum=0.0, nesterov=False, clip_norm=None):
-        self.momentum = check_fraction(momentum, "momentum", "SGD")
+        self.momentum = momentum
         self.nesterov = flag("SGD", "nesterov", nesterov)
         if self.nesterov and not self.momentum:
             raise ValueError("SGD: nesterov needs a momentum")
@@ -57,9 +57,10 @@ class RMSprop(Optimizer):
     0.6838
     """
 
+    _checks = {**Optimizer._checks, "eps": check_not_negative}
+
     def __init__(self, learning_rate=1e-3, decay=0.9, eps=1e-8, *, clip_norm=None):
-        self.decay = check_fraction(decay, "decay", "RMSprop")
-        self.eps = check_not_negative(eps, "eps", "RMSprop")
+        self.decay, self.eps = decay, eps
         super().__init__(learning_rate, clip_norm)
 
     def _start(self, params):
@@ -87,8 +88,7 @@ class Lion(Optimizer):
     """
 
     def __init__(self, learning_rate=1e-4, b1=0.9, b2=0.99, weight_decay=0.0, *, clip_norm=None):
-        self.b1, self.b2 = check_fraction(b1, "b1", "Lion"), check_fraction(b2, "b2", "Lion")
-        self.weight_decay = check_not_negative(weight_decay, "weight_decay", "Lion")
+        self.b1, self.b2, self.weight_decay = b1, b2, weight_decay
         super().__init__(learning_rate, clip_norm)
 
     def _start(self, params):

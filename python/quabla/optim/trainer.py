@@ -19,6 +19,10 @@ _KIND = "quabla trainer"
 
 
 def _check_optimizer(optimizer, who):
+    if isinstance(optimizer, type):
+        raise TypeError(
+            f"{who}: the optimizer is the class {optimizer.__name__}; make one, such as {optimizer.__name__}()"
+        )
     if not isinstance(optimizer, LBFGS) and not all(callable(getattr(optimizer, f, None)) for f in ("init", "update")):
         raise TypeError(f"{who}: the optimizer is {optimizer!r}; it has init(params) and update(params, grads, state)")
 
@@ -73,7 +77,10 @@ class Trainer:
         batch_argnums = integers("Trainer", "batch_argnums", batch_argnums)
         for i in batch_argnums:
             if not 0 <= i < len(data):
-                raise ValueError(f"Trainer: batch_argnums {i} is out of range; there are {len(data)} data arguments")
+                counted = (
+                    f"the data arguments, without params, are 0 to {len(data) - 1}" if data else "there is no data"
+                )
+                raise ValueError(f"Trainer: batch_argnums {i} is out of range; {counted}")
         if len(set(batch_argnums)) != len(batch_argnums):
             raise ValueError(f"Trainer: batch_argnums {list(batch_argnums)} names an argument twice")
         data = tuple(_arrays(d, f"Trainer: data argument {i}") for i, d in enumerate(data))
@@ -92,10 +99,11 @@ class Trainer:
 
     def _use(self, optimizer):
         """The run of this optimizer, from where the last one stands."""
-        if self._running is optimizer and self._run is not None:
+        if self._run is not None and self._run.follows(optimizer):
             return self._run
+        whole = self._now() if self._running is optimizer and not isinstance(optimizer, LBFGS) else None
         state = self._release()
-        run = start(self._problem, self._history, optimizer, state)
+        run = start(self._problem, self._history, optimizer, whole or state)
         if self._saved and optimizer is self._owner(self._saved[2]):
             name, packed, _ = self._saved
             if name != type(optimizer).__name__:
@@ -139,7 +147,11 @@ class Trainer:
             )
         data = list(self._problem.data)
         for i, b in zip(self._batch_argnums, batch):
-            data[i] = _arrays(b, f"{who}: the new data argument {i}")
+            new = _arrays(b, f"{who}: the new data argument {i}")
+            was, now = tree.structure(data[i]), tree.structure(new)
+            if was != now and was.num_leaves:
+                raise ValueError(f"{who}: the new data argument {i} has the structure {now}, the data had {was}")
+            data[i] = new
         self._problem.data = tuple(data)
         if self._run is not None:
             self._run.set_data(self._problem.data)
@@ -202,7 +214,8 @@ class Trainer:
 
     def terms(self):
         """The named terms of the loss at the parameters now, {name: scalar Tensor} in order of their names; empty without names."""
-        return self._problem.value(self.params, *self._problem.data)[1]
+        terms = self._problem.value(self.params, *self._problem.data)[1]
+        return {name: qb.asarray(terms[name]) for name in sorted(terms)}
 
     # ---- training ----
 
@@ -219,7 +232,7 @@ class Trainer:
         if batch or self._batch_argnums:
             self._set_batch(batch, "Trainer.step")
         self._place = self._resumed = None
-        run = self._run if self._running is self._optimizer else self._use(self._optimizer)
+        run = self._use(self._optimizer)
         value = run.step()
         if len(self._history.log) >= LOG_ROWS:
             self._history.take()
@@ -278,7 +291,7 @@ class Trainer:
             on its two arguments alone: take random numbers from qb.random.fold_in(key, draw).
         callback: called as callback(trainer) after every `every` steps; a true result ends the training.
         target: ends the training when a loss is at most this.
-        patience: ends it when so many steps brought no smaller loss.    seconds: ends it after this time.
+        patience: ends it when so many steps brought no smaller loss; losses of earlier calls do not count.    seconds: ends it after this time.
         checkpoint: path that `checkpoint` writes to every `checkpoint_seconds`, and at the end.
         progress: show loss, terms, steps per second and time left.
         Returns info: steps (of this call), loss, best_loss, seconds, and reason: "finished" when all phases had their steps, the reason
@@ -324,13 +337,15 @@ class Trainer:
             self.checkpoint(checkpoint)
         return Info(
             steps=self.steps - fit.first,
-            loss=self._history.last("loss"),
+            loss=self._history.last("loss") if self.steps > fit.first else self.loss().item(),
             best_loss=self.best_loss,
             seconds=fit.seconds(),
             reason=fit.reason,
         )
 
     def _phase(self, phase):
+        if not isinstance(phase, (tuple, list)) and not hasattr(phase, "__index__"):
+            raise TypeError(f"Trainer.fit: a phase is (optimizer, steps) or an int, not a {type(phase).__name__}")
         optimizer, steps = phase if isinstance(phase, (tuple, list)) and len(phase) == 2 else (self._optimizer, phase)
         _check_optimizer(optimizer, "Trainer.fit")
         return optimizer, check_steps(steps, "Trainer.fit")
@@ -353,6 +368,7 @@ class Trainer:
         >>> first.run(5).item() == second.run(5).item(), second.steps
         (True, 15)
         """
+        write = _io.save if hasattr(path, "write") else _io.write
         path = path if hasattr(path, "write") else path_of("Trainer.checkpoint", path)
         self._settled()
         state = self._now()
@@ -362,7 +378,7 @@ class Trainer:
             owner = next((i for i in numbers if self._owner(i) is self._running), None)
             # An optimizer of a fit that is over starts afresh whenever it comes again.
             running = None if owner is None else [type(self._running).__name__, pack(state), owner]
-        _io.save(
+        write(
             path,
             {
                 "kind": _KIND,
@@ -381,7 +397,7 @@ class Trainer:
         When the checkpoint was written within fit, call fit with the same phases; it goes on at that place.
         Raises ValueError for a file of another kind or model, naming the parameter that does not fit. Then the trainer is as before.
         """
-        file = _io.load(path if hasattr(path, "read") else path_of("Trainer.resume", path))
+        file = _io.load(path) if hasattr(path, "read") else _io.read(path_of("Trainer.resume", path))
         if not isinstance(file, dict) or file.get("kind") != _KIND:
             raise ValueError(f"resume: {path} was not written by Trainer.checkpoint")
         state, data, history, place = self._read(file)
