@@ -209,6 +209,15 @@ static PyObject *from_buffer(PyObject *o, int dtype, bool *weak)
 
 /* ---- nested lists ---- */
 
+bool convert_int(PyObject *o, double *out)
+{
+    *out = PyLong_AsDouble(o);
+    if (*out != -1 || !PyErr_Occurred()) return true;
+    if (PyErr_ExceptionMatches(PyExc_OverflowError))
+        PyErr_SetString(PyExc_OverflowError, "array: an int is too large for float64");
+    return false;
+}
+
 typedef struct {
     qb_type type;
     int64_t at[QB_MAX_RANK]; /* position, for messages */
@@ -330,9 +339,11 @@ static bool fill(PyObject *o, int depth, Nested *w)
     }
     if (PyFloat_Check(o) || PyLong_Check(o)) {
         if (depth != w->type.rank) return ragged(w, depth, o);
-        const double v = PyFloat_Check(o) ? PyFloat_AS_DOUBLE(o) : PyLong_AsDouble(o);
-        if (v == -1 && PyErr_Occurred()) return false;
-        *w->out++ = v;
+        if (PyFloat_Check(o))
+            *w->out = PyFloat_AS_DOUBLE(o);
+        else if (!convert_int(o, w->out))
+            return false;
+        w->out++;
         *(PyBool_Check(o) ? &w->boolean : &w->number) = true;
         return true;
     }
@@ -397,8 +408,8 @@ PyObject *convert_array(PyObject *o, int dtype, bool copy, bool *weak)
     if (PyFloat_Check(o)) return tensor_scalar(PyFloat_AS_DOUBLE(o), dtype < 0 ? QB_F64 : dtype);
     if (PyBool_Check(o)) return tensor_scalar(o == Py_True, dtype < 0 ? QB_BOOL : dtype);
     if (PyLong_Check(o)) {
-        const double v = PyLong_AsDouble(o);
-        return v == -1 && PyErr_Occurred() ? NULL : tensor_scalar(v, dtype < 0 ? QB_F64 : dtype);
+        double v;
+        return convert_int(o, &v) ? tensor_scalar(v, dtype < 0 ? QB_F64 : dtype) : NULL;
     }
     if (is_list(o)) return from_list(o, dtype);
     if (PyObject_CheckBuffer(o) && !PyBytes_Check(o) && !PyByteArray_Check(o))

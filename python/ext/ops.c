@@ -73,15 +73,14 @@ static bool fill(int op, Operand *p, PyObject *x)
         return true;
     }
     if (PyLong_Check(x)) {
-        p->value = PyLong_AsDouble(x);
         p->type = &weak_scalar;
         p->data = &p->value;
-        return p->value != -1 || !PyErr_Occurred();
+        return convert_int(x, &p->value) || error_says("array", qb_op_at(op).name);
     }
     bool weak = false;
     if (!usable(op, x)) return false;
     p->hold = convert_array(x, -1, false, &weak);
-    if (!p->hold) return false;
+    if (!p->hold) return error_says("array", qb_op_at(op).name);
     p->type = weak ? &weak_scalar : &((Tensor *)p->hold)->type;
     p->data = tensor_data(p->hold);
     return true;
@@ -135,7 +134,8 @@ static PyObject *traced(int op, const qb_attr *attr, PyObject *const *x, Py_ssiz
     }
     frame_locate(f);
     for (Py_ssize_t i = 0; i < n; i++)
-        if (!usable(op, x[i]) || !frame_lift(f, x[i], &v[i])) return NULL;
+        if (!usable(op, x[i]) || !frame_lift(f, x[i], &v[i]))
+            return error_says("array", qb_op_at(op).name);
     const qb_value out = qb_apply(f->graph, op, v, (int)n, attr, &err);
     return out.graph ? tracer_new(f, out) : error_raise(&err);
 }

@@ -32,7 +32,7 @@ def integers(who, what, value):
 
 def flag(who, what, value):
     """value as a bool; TypeError for an array, which is many."""
-    if isinstance(value, (bool, int)) or type(value).__name__ == "bool_":
+    if isinstance(value, int) or type(value).__name__ in ("bool", "bool_"):
         return bool(value)
     raise TypeError(f"{who}: {what} is True or False, not a {type(value).__name__}")
 

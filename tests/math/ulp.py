@@ -127,7 +127,9 @@ def points(name, arity, count, rng):
         xs[0] += [rng.choice((-1, 1)) * rng.randrange(2**52) * TINY for _ in range(count // 20)]
     else:  # pairs of the edges, and of subnormal numbers of few bits
         pairs = [(s * x, t * y) for x in EDGES for y in EDGES for s in (1, -1) for t in (1, -1)]
-        pairs += [[rng.choice((-1, 1)) * rng.getrandbits(rng.randrange(1, 53)) * TINY for _ in xs] for _ in range(count // 20)]
+        pairs += [
+            [rng.choice((-1, 1)) * rng.getrandbits(rng.randrange(1, 53)) * TINY for _ in xs] for _ in range(count // 20)
+        ]
         for x, more in zip(xs, zip(*pairs)):
             x += more
     if name in ("sin", "cos", "tan"):
