@@ -296,7 +296,7 @@ def _around(x, axis, mode, start, length):
 
 def _constant(x, value, shape):
     """A part of this shape to be put beside x."""
-    if isinstance(value, (_core.Tensor, _core.TraceTensor)):
+    if isinstance(value, (_core.Tensor, _core.TensorView, _core.TraceTensor)):
         _, value = _core._operands("pad", False, x, value)
         if value.ndim:
             raise ValueError(f"pad: a constant of shape {value.shape}; constants are scalars")
