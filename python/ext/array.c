@@ -112,6 +112,17 @@ PyObject *array_iter(PyObject *x)
     return NULL;
 }
 
+/* x[i] = y and del x[i]: TypeError. */
+int array_assign(PyObject *x, PyObject *Py_UNUSED(key), PyObject *y)
+{
+    PyErr_Format(
+        PyExc_TypeError,
+        "%s is immutable, so elements cannot be %s; make a new array of it, with quabla.where, "
+        "concat or scatter_add",
+        stage_kind(x), y ? "assigned" : "deleted");
+    return -1;
+}
+
 /* v in x: is an element equal? Equality of arrays is identity, which would never find one. */
 int array_contains(PyObject *x, PyObject *v)
 {

@@ -87,7 +87,7 @@ PyObject *array_add(PyObject *, PyObject *), *array_sub(PyObject *, PyObject *),
     *array_and(PyObject *, PyObject *), *array_or(PyObject *, PyObject *), *array_neg(PyObject *),
     *array_pos(PyObject *), *array_abs(PyObject *), *array_invert(PyObject *),
     *array_compare(PyObject *, PyObject *, int), *array_iter(PyObject *);
-int array_contains(PyObject *, PyObject *);
+int array_contains(PyObject *, PyObject *), array_assign(PyObject *, PyObject *, PyObject *);
 Py_hash_t array_hash(PyObject *);
 /* clang-format off */
 #define ARITHMETIC_SLOTS \
@@ -95,7 +95,8 @@ Py_hash_t array_hash(PyObject *);
     {Py_nb_remainder, array_mod}, {Py_nb_floor_divide, array_floordiv}, {Py_nb_divmod, array_divmod}, {Py_nb_power, array_pow}, \
     {Py_nb_matrix_multiply, array_matmul}, {Py_nb_and, array_and}, {Py_nb_or, array_or}, \
     {Py_nb_negative, array_neg}, {Py_nb_absolute, array_abs}, {Py_nb_invert, array_invert}, \
-    {Py_tp_richcompare, array_compare}, {Py_tp_hash, array_hash}, {Py_sq_contains, array_contains}
+    {Py_tp_richcompare, array_compare}, {Py_tp_hash, array_hash}, {Py_sq_contains, array_contains}, \
+    {Py_mp_ass_subscript, array_assign}
 #define ARRAY_SLOTS ARITHMETIC_SLOTS, \
     {Py_nb_positive, array_pos}, {Py_tp_iter, array_iter}, \
     {Py_mp_length, index_length}, {Py_mp_subscript, index_get}, {Py_sq_item, index_item}, {Py_sq_length, index_length}
