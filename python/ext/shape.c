@@ -359,9 +359,12 @@ static PyObject *expand(PyObject *o, int64_t axis)
     const int64_t at = axis < 0 ? axis + t->rank + 1 : axis;
     int64_t dims[QB_MAX_RANK + 1];
     PyObject *out = NULL;
-    if (at < 0 || at > t->rank || t->rank == QB_MAX_RANK) {
+    if (at < 0 || at > t->rank) {
         PyErr_Format(PyExc_ValueError, "stack: axis %lld is out of range for arrays with %d axes",
                      (long long)axis, t->rank);
+    } else if (t->rank == QB_MAX_RANK) {
+        PyErr_Format(PyExc_ValueError, "stack: the arrays have %d axes, and none has more",
+                     t->rank);
     } else {
         for (int i = 0, j = 0; i <= t->rank; i++) dims[i] = i == at ? 1 : t->dims[j++];
         out = shape_reshape(x, t->rank + 1, dims);

@@ -391,6 +391,8 @@ def diag(v, k=0):
     if v.ndim != 1:
         raise ValueError(f"diag: an array of one or two axes is needed, not of shape {v.shape}")
     n = v.shape[0] + abs(k)
+    if n >= 1 << 31:
+        raise MemoryError(f"diag: an array of shape [{n}, {n}] is larger than any memory")
     row, column, _ = _band("diag", n, n, k)
     return _reshape(_core._pad_slice(v, 0, row * n + column, n * n, n + 1), [n, n])
 

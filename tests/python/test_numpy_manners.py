@@ -231,6 +231,14 @@ def test_an_error_names_the_function_that_was_called(mode):
             mode(f)(*arrays)
 
 
+def test_no_array_has_more_than_16_axes():
+    x = qb.ones((1,) * 16)
+    with pytest.raises(ValueError, match="stack: the arrays have 16 axes, and none has more"):
+        qb.stack([x, x])
+    with pytest.raises(ValueError, match="at most 16 axes"):
+        qb.expand_dims(x, 0)
+
+
 def test_a_list_of_arrays_may_be_an_array_of_another_library():
     a = data((2, 3))
     np.testing.assert_array_equal(qb.stack(a, 1), np.stack(a, 1))
