@@ -344,8 +344,14 @@ static bool fill(PyObject *o, int depth, Nested *w)
         bool ok = true;
         for (Py_ssize_t i = 0; ok && i < (Py_ssize_t)w->type.dims[depth]; i++) {
             w->at[depth] = i;
-            ok = i < PySequence_Fast_GET_SIZE(items) &&
-                 fill(PySequence_Fast_GET_ITEM(items, i), depth + 1, w);
+            if (i >= PySequence_Fast_GET_SIZE(items)) { /* __array__ of an element may do this */
+                PyErr_SetString(PyExc_ValueError, "array: a list changed while it was read");
+                ok = false;
+                break;
+            }
+            PyObject *item = Py_NewRef(PySequence_Fast_GET_ITEM(items, i));
+            ok = fill(item, depth + 1, w);
+            Py_DECREF(item);
         }
         Py_DECREF(items);
         return ok;

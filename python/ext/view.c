@@ -267,7 +267,7 @@ static PyObject *to_int(PyObject *o)
 static PyObject *format(PyObject *o, PyObject *spec)
 {
     if (PyUnicode_Check(spec) && PyUnicode_GET_LENGTH(spec) == 0) return PyObject_Str(o);
-    PyObject *t = view_tensor(o), *out = t ? PyObject_Format(t, spec) : NULL;
+    PyObject *t = view_tensor(o), *out = t ? PyObject_CallMethod(t, "__format__", "O", spec) : NULL;
     Py_XDECREF(t);
     return out;
 }

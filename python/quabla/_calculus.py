@@ -4,6 +4,7 @@ from . import _core
 from ._arguments import axis_of, integer
 
 _operands, _slice = _core._operands, _core.slice
+_AT_ONCE = 1 << 16  # pairs of a point and a knot that are looked at together: eager arrays of them stay in the cache
 
 
 def diff(a, n=1, axis=-1, prepend=None, append=None):
@@ -112,10 +113,7 @@ def interp(x, xp, fp, left=None, right=None):
     low = low if left is None else left
     y = _core.broadcast_to(high, x.shape)
     if n > 1:
-        # Element [..., i] says whether x lies between knots i and i + 1; a sum over i picks the values there, for one of it is true.
-        at = _core.reshape(x, [*x.shape, 1])
-        here = (at >= xp[:-1]) & (at < xp[1:])
-        x0, x1, f0, f1 = (_core.sum(_core.where(here, v, 0.0), -1) for v in (xp[:-1], xp[1:], fp[:-1], fp[1:]))
+        x0, x1, f0, f1 = _around(x, xp, fp)
         inside = (x >= first) & (x < last)
         slope = (f1 - f0) / _core.where(inside, x1 - x0, 1.0)
         # An infinite or NaN value beyond the next knot leaves this one exact; between knots one infinite value prevails.
@@ -126,3 +124,16 @@ def interp(x, xp, fp, left=None, right=None):
     if right is not None:
         y = _core.where(x > last, right, y)
     return _core.where(_core.isnan(x), x, y)
+
+
+def _around(x, xp, fp):
+    """xp and fp at the knots before and after each x, zeros where there are none."""
+    few = max(_AT_ONCE // xp.shape[0], 1)
+    if x.size > few and all(isinstance(v, _core.Tensor) for v in (x, xp, fp)):
+        flat = _core.reshape(x, -1)
+        parts = [_around(flat[i : i + few], xp, fp) for i in range(0, x.size, few)]
+        return [_core.reshape(_core.concat(part, 0), x.shape) for part in zip(*parts)]
+    # Element [..., i] says whether x lies between knots i and i + 1; a sum over i picks the values there, for one of it is true.
+    at = _core.reshape(x, [*x.shape, 1])
+    here = (at >= xp[:-1]) & (at < xp[1:])
+    return [_core.sum(_core.where(here, v, 0.0), -1) for v in (xp[:-1], xp[1:], fp[:-1], fp[1:])]

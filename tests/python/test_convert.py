@@ -152,6 +152,17 @@ def test_non_arrays_are_a_type_error(bad):
         qb.array(bad)
 
 
+def test_a_list_that_changes_while_it_is_read_is_refused():
+    class Clears:
+        def __array__(self, dtype=None, copy=None):
+            items.clear()
+            return np.array(1.0)
+
+    items = [1.0, Clears(), 2.0]
+    with pytest.raises(ValueError, match="array: a list changed while it was read"):
+        qb.array(items)
+
+
 def test_zeros_ones_full_eye():
     assert qb.zeros(3).tolist() == [0.0] * 3
     assert qb.ones((), dtype=qb.bool_).item() is True

@@ -70,6 +70,9 @@ def test_a_view_of_one_element_is_a_number():
     assert (float(v), bool(v), bool(qb.array([0.0]).slice(0, 0, 1))) == (2.0, True, False)
     assert copy.deepcopy(v) is v
     assert (int(v), f"{v:.2f}", round(qb.array([2.5]).slice(0, 0, 1)).item(), v.item()) == (2, "2.00", 2.0, 2.0)
+    for array in (v, v.to_tensor()):
+        with pytest.raises(TypeError):
+            array.__format__(None)
     with pytest.raises(ValueError, match="one element"):
         int(qb.array([49.0, 50.0]).slice(0, 0, 2))
 
