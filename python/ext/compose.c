@@ -205,49 +205,49 @@ static PyObject *operand(const char *who, PyObject *o)
     return x ? x : error_says(number ? "reshape" : "array", who);
 }
 
-/* One floating dtype, as an op of all of them would ask for, but said of `who`. Bool beside numbers is
-   0 and 1. */
+/* The core's own error about the dtypes of x and y (or x alone), said of `who`. */
+static bool refuse(const char *who, PyObject *x, PyObject *y)
+{
+    PyObject *out = y ? ops_binary(core.op.mul, x, y) : ops_unary(core.op.neg, x);
+    Py_XDECREF(out); /* there is none: both want one floating dtype */
+    return error_says(y ? "mul" : "neg", who);
+}
+
+/* Bool beside numbers is 0 and 1 of their dtype. */
+static PyObject *number_of(PyObject *mask, const qb_type *strong)
+{
+    if (strong) return shape_astype(mask, strong->dtype);
+    PyObject *one = PyFloat_FromDouble(1), *out = one ? ops_binary(core.op.mul, mask, one) : NULL;
+    Py_XDECREF(one);
+    return out;
+}
+
+/* Have the arrays one dtype, and a floating one if it must be? Masks become numbers then. */
 static bool one_dtype(const char *who, bool floating, PyObject *arrays)
 {
-    char text[2][400] = {""};
-    const qb_type *strong = NULL;
+    PyObject *strong = NULL;
     bool masks = true;
     const Py_ssize_t n = PyTuple_GET_SIZE(arrays);
     for (Py_ssize_t i = 0; i < n; i++) {
-        const qb_type *t = array_type(PyTuple_GET_ITEM(arrays, i));
+        PyObject *x = PyTuple_GET_ITEM(arrays, i);
+        const qb_type *t = array_type(x);
         masks &= t->dtype == QB_BOOL;
-        if (i < 2) qb_type_text(t, text[i], sizeof text[i]);
         if (t->dtype == QB_BOOL || t->weak) continue;
-        if (!strong) strong = t;
-        if (strong->dtype == t->dtype) continue;
-        qb_type_text(strong, text[0], sizeof text[0]);
-        qb_type_text(t, text[1], sizeof text[1]);
-        PyErr_Format(PyExc_ValueError,
-                     "%s: %s and %s do not mix (%s with %s); convert one with astype", who,
-                     qb_dtype_name(strong->dtype), qb_dtype_name(t->dtype), text[0], text[1]);
-        return false;
+        if (strong && array_type(strong)->dtype != t->dtype) return refuse(who, strong, x);
+        strong = x;
     }
     if (!floating) return true;
-    for (Py_ssize_t i = 0; !masks && i < n; i++) {
-        PyObject *x = PyTuple_GET_ITEM(arrays, i), *one = NULL, *y;
+    if (masks)
+        return refuse(who, PyTuple_GET_ITEM(arrays, 0), n > 1 ? PyTuple_GET_ITEM(arrays, 1) : NULL);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *x = PyTuple_GET_ITEM(arrays, i);
         if (array_type(x)->dtype != QB_BOOL) continue;
-        if (strong)
-            y = shape_astype(x, strong->dtype);
-        else
-            y = (one = PyFloat_FromDouble(1)) ? ops_binary(core.op.mul, x, one) : NULL;
-        Py_XDECREF(one);
+        PyObject *y = number_of(x, strong ? array_type(strong) : NULL);
         if (!y) return false;
         PyTuple_SET_ITEM(arrays, i, y);
         Py_DECREF(x);
     }
-    if (!masks) return true;
-    if (n == 1)
-        PyErr_Format(PyExc_ValueError, "%s: %s is not floating; convert it with astype", who,
-                     text[0]);
-    else
-        PyErr_Format(PyExc_ValueError, "%s: %s and %s are not floating; convert one with astype",
-                     who, text[0], text[1]);
-    return false;
+    return true;
 }
 
 static PyObject *operands(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n)
