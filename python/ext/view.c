@@ -68,7 +68,10 @@ static PyObject *cut(qb_buffer *buffer, const qb_type *from, int64_t offset, con
     memcpy(moved, strides, sizeof *moved * t.rank);
     t.dims[axis] = a->length;
     t.weak = 0;
-    moved[axis] *= a->step;
+    int64_t far, bytes; /* of one element the step may be beyond any memory: then it says nothing */
+    if (!__builtin_mul_overflow(strides[axis], a->step, &far) &&
+        !__builtin_mul_overflow(far, qb_dtype_size(t.dtype), &bytes))
+        moved[axis] = far;
     return (PyObject *)view_new(buffer, &t, offset + a->start * strides[axis], moved);
 }
 

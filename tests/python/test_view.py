@@ -114,6 +114,15 @@ def test_a_traced_slice_is_a_node():
 # ---- DLPack ----
 
 
+def test_the_step_of_one_element_may_be_beyond_any_memory():
+    x = qb.array(DATA)
+    for step in (2**62, -(2**62), 2**63 - 1):
+        v = x.slice(0, 1, 1, step)
+        assert v.strides == [4, 1] and v.tolist() == [DATA[1].tolist()]
+        assert x[1::step].tolist() == DATA[1 :: np.sign(step) * 100].tolist()
+    assert x.slice(1, 0, 1, 10).strides == [4, 10]
+
+
 def test_dlpack_goes_to_numpy_and_back():
     for x in (qb.array(DATA), qb.array([1.5], dtype=qb.float32), qb.array([[True, False]]), qb.array(2.0)):
         a = np.from_dlpack(x)
