@@ -275,7 +275,6 @@ static PyObject *format(PyObject *o, PyObject *spec)
     return out;
 }
 
-/* round() and pickle call these of its Tensor; a pickle is a Tensor from then on. */
 static PyObject *rounded(PyObject *o, PyObject *args)
 {
     PyObject *t = view_tensor(o), *method = t ? PyObject_GetAttrString(t, "__round__") : NULL,
@@ -304,6 +303,7 @@ static PyObject *get_attribute(PyObject *o, PyObject *name)
     return out;
 }
 
+/* A pickle is a Tensor. */
 static PyObject *reduce(PyObject *o, PyObject *Py_UNUSED(none))
 {
     PyObject *t = view_tensor(o), *out = t ? PyObject_CallMethod(t, "__reduce__", NULL) : NULL;
