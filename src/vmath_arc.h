@@ -38,10 +38,11 @@ Q_FN double q_arctan(double x)
 /* The angle of (x, y): the same three pieces in |y| and |x|, then pi minus the result where x has
    its sign bit set (j is the multiple of pi/4, 3 the one that needs its own constants). Two
    infinities act as two ones, two zeros as an angle of zero; large pairs are scaled down before
-   they are added. */
+   they are added, small ones up before they are compared. */
 Q_FN double q_atan2(double y, double x)
 {
-    double a = q_abs(x), b = q_abs(y), top = a > b ? a : b, scale = top > 0x1p1000 ? 0x1p-100 : 1.0;
+    double a = q_abs(x), b = q_abs(y), top = a > b ? a : b;
+    double scale = top > 0x1p1000 ? 0x1p-100 : top < 0x1p-900 ? 0x1p100 : 1.0;
     double same = a == b ? a : 0.0, one = same == Q_INF ? 1.0 : 0.0;
     a = one > 0.0 ? 1.0 : a * scale;
     b = one > 0.0 ? 1.0 : b * scale;

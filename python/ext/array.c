@@ -3,17 +3,27 @@
    be keys. */
 #include "ext.h"
 
+/* NumPy's scalars are numbers. */
+static bool is_scalar(PyObject *o)
+{
+    PyObject *bases = Py_TYPE(o)->tp_mro;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bases); i++)
+        if (!strcmp(((PyTypeObject *)PyTuple_GET_ITEM(bases, i))->tp_name, "numpy.generic"))
+            return true;
+    return false;
+}
+
 /* A foreign array beside a tracer is refused: its values would silently become constants of the
    trace. */
 static bool clash(PyObject *l, PyObject *r)
 {
-    if (tracer_check(l) && !view_check(r) && ops_foreign(r)) {
+    if (tracer_check(l) && !view_check(r) && ops_foreign(r) && !is_scalar(r)) {
         PyErr_Format(PyExc_TypeError,
                      "a %s meets a TraceTensor; make it a Tensor first, with quabla.asarray",
                      Py_TYPE(r)->tp_name);
         return true;
     }
-    if (tracer_check(r) && !view_check(l) && ops_foreign(l)) {
+    if (tracer_check(r) && !view_check(l) && ops_foreign(l) && !is_scalar(l)) {
         PyErr_Format(core.TracerError,
                      "a %s meets a TraceTensor; make it a Tensor first, with quabla.asarray",
                      Py_TYPE(l)->tp_name);
@@ -110,6 +120,17 @@ PyObject *array_iter(PyObject *x)
     if (array_type(x)->rank) return PySeqIter_New(x);
     PyErr_SetString(PyExc_TypeError, "a scalar array has nothing to iterate over");
     return NULL;
+}
+
+/* x[i] = y and del x[i]: TypeError. */
+int array_assign(PyObject *x, PyObject *Py_UNUSED(key), PyObject *y)
+{
+    PyErr_Format(
+        PyExc_TypeError,
+        "%s is immutable, so elements cannot be %s; make a new array of it, with quabla.where, "
+        "concat or scatter_add",
+        stage_kind(x), y ? "assigned" : "deleted");
+    return -1;
 }
 
 /* v in x: is an element equal? Equality of arrays is identity, which would never find one. */

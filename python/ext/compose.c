@@ -2,9 +2,6 @@
 #include "ext.h"
 #include <float.h>
 
-/* A parameter that is true or false; -1 and an exception. */
-static int truth(PyObject *o, int otherwise) { return o ? PyObject_IsTrue(o) : otherwise; }
-
 /* ---- elementwise ---- */
 
 static const char *const gelu_names[] = {"x", "approximate"};
@@ -13,8 +10,8 @@ static PyObject *gelu(PyObject *op, PyObject *const *args, Py_ssize_t n, PyObjec
 {
     PyObject *a[2];
     if (!module_args("gelu", gelu_names, 1, 2, args, n, kwnames, a)) return NULL;
-    const int approximate = truth(a[1], 1);
-    if (approximate < 0) return NULL;
+    bool approximate = true;
+    if (!shape_flag("gelu", "approximate", a[1], &approximate)) return NULL;
     return ops_apply(ops_number(op), &(qb_attr){.i = approximate}, a, 1);
 }
 
@@ -39,7 +36,7 @@ static PyObject *nan_to_num(PyObject *op, PyObject *const *args, Py_ssize_t n, P
     PyObject *a[5], *x[4] = {NULL}, *out = NULL;
     if (!module_args("nan_to_num", nan_names, 1, 5, args, n, kwnames, a)) return NULL;
     x[0] = ops_array(a[0]);
-    if (!x[0]) return NULL;
+    if (!x[0]) return error_says("array", "nan_to_num");
     if (array_type(x[0])->dtype == QB_BOOL) {
         PyErr_SetString(PyExc_ValueError,
                         "nan_to_num: a bool array is not floating; convert it with astype");
@@ -68,16 +65,17 @@ static PyObject *moment(PyObject *op, PyObject *const *args, Py_ssize_t n, PyObj
     PyObject *a[4];
     const char *who = qb_op_at(ops_number(op)).name;
     qb_attr attr = {.n = -1};
-    if (!module_args(who, moment_names, 1, 4, args, n, kwnames, a) || !shape_axes(who, a[1], &attr))
+    bool keep = false;
+    if (!module_args(who, moment_names, 1, 4, args, n, kwnames, a) ||
+        !shape_axes(who, a[1], &attr) || !shape_flag(who, "keepdims", a[2], &keep))
         return NULL;
-    const int keep = truth(a[2], 0);
     attr.keepdims = keep;
     if (a[3] && (attr.f = PyFloat_AsDouble(a[3])) == -1 && PyErr_Occurred()) {
         if (PyErr_ExceptionMatches(PyExc_TypeError) && !tracer_check(a[3]))
             PyErr_Format(PyExc_TypeError, "%s: ddof is a number, not %s", who, stage_kind(a[3]));
         return NULL;
     }
-    return keep < 0 ? NULL : ops_apply(ops_number(op), &attr, a, 1);
+    return ops_apply(ops_number(op), &attr, a, 1);
 }
 
 static const char *const along_names[] = {"x", "axis"};
@@ -100,10 +98,12 @@ static PyObject *cumsum(PyObject *op, PyObject *const *args, Py_ssize_t n, PyObj
 {
     PyObject *a[3];
     qb_attr attr = {0};
-    if (!module_args("cumsum", cumsum_names, 1, 3, args, n, kwnames, a)) return NULL;
-    const int reverse = truth(a[2], 0);
+    bool reverse = false;
+    if (!module_args("cumsum", cumsum_names, 1, 3, args, n, kwnames, a) ||
+        !shape_flag("cumsum", "reverse", a[2], &reverse))
+        return NULL;
     const bool flat = !a[1] || a[1] == Py_None;
-    if (reverse < 0 || (!flat && !shape_int("cumsum", "axis", a[1], &attr.i))) return NULL;
+    if (!flat && !shape_int("cumsum", "axis", a[1], &attr.i)) return NULL;
     attr.start = reverse;
     PyObject *x = flat ? shape_reshape(a[0], 1, (int64_t[]){-1}) : Py_NewRef(a[0]);
     PyObject *out = x ? ops_apply(ops_number(op), &attr, &x, 1) : NULL;
@@ -195,6 +195,84 @@ static PyObject *pad_slice(PyObject *op, PyObject *const *args, Py_ssize_t n, Py
         return NULL;
     return ops_apply(ops_number(op), &attr, a, 1);
 }
+
+/* ---- for functions that are written in Python ---- */
+
+static PyObject *operand(const char *who, PyObject *o)
+{
+    const bool number = PyFloat_Check(o) || PyLong_Check(o);
+    PyObject *x = number ? shape_reshape(o, 0, NULL) : ops_array(o);
+    return x ? x : error_says(number ? "reshape" : "array", who);
+}
+
+/* The core's own error about the dtypes of x and y (or x alone), said of `who`. */
+static bool refuse(const char *who, PyObject *x, PyObject *y)
+{
+    PyObject *out = y ? ops_binary(core.op.mul, x, y) : ops_unary(core.op.neg, x);
+    Py_XDECREF(out); /* there is none: both want one floating dtype */
+    return error_says(y ? "mul" : "neg", who);
+}
+
+/* Bool beside numbers is 0 and 1 of their dtype. */
+static PyObject *number_of(PyObject *mask, const qb_type *strong)
+{
+    if (strong) return shape_astype(mask, strong->dtype);
+    PyObject *one = PyFloat_FromDouble(1), *out = one ? ops_binary(core.op.mul, mask, one) : NULL;
+    Py_XDECREF(one);
+    return out;
+}
+
+/* Have the arrays one dtype, and a floating one if it must be? Masks become numbers then. */
+static bool one_dtype(const char *who, bool floating, PyObject *arrays)
+{
+    PyObject *strong = NULL;
+    bool masks = true;
+    const Py_ssize_t n = PyTuple_GET_SIZE(arrays);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *x = PyTuple_GET_ITEM(arrays, i);
+        const qb_type *t = array_type(x);
+        masks &= t->dtype == QB_BOOL;
+        if (t->dtype == QB_BOOL || t->weak) continue;
+        if (strong && array_type(strong)->dtype != t->dtype) return refuse(who, strong, x);
+        strong = x;
+    }
+    if (!floating) return true;
+    if (masks)
+        return refuse(who, PyTuple_GET_ITEM(arrays, 0), n > 1 ? PyTuple_GET_ITEM(arrays, 1) : NULL);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *x = PyTuple_GET_ITEM(arrays, i);
+        if (array_type(x)->dtype != QB_BOOL) continue;
+        PyObject *y = number_of(x, strong ? array_type(strong) : NULL);
+        if (!y) return false;
+        PyTuple_SET_ITEM(arrays, i, y);
+        Py_DECREF(x);
+    }
+    return true;
+}
+
+static PyObject *operands(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n)
+{
+    const char *who = n > 2 ? PyUnicode_AsUTF8(args[0]) : NULL;
+    PyObject *out = who ? PyTuple_New(n - 2) : NULL;
+    if (!who && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "_operands: no operands");
+    for (Py_ssize_t i = 0; out && i < n - 2; i++) {
+        PyObject *x = operand(who, args[2 + i]);
+        if (x)
+            PyTuple_SET_ITEM(out, i, x);
+        else
+            Py_CLEAR(out);
+    }
+    if (out && !one_dtype(who, args[1] == Py_True, out)) Py_CLEAR(out);
+    return out;
+}
+
+static PyMethodDef functions[] = {
+    {"_operands", (PyCFunction)(void (*)(void))operands, METH_FASTCALL,
+     "_operands(who, floating, *values)\n--\n\nThe values as a tuple of arrays, numbers as weak "
+     "scalars. ValueError that names `who` unless they have one\nfloating dtype; bool alone is "
+     "fine when `floating` is False."},
+    {0},
+};
 
 bool compose_init(PyObject *m)
 {
@@ -293,5 +371,5 @@ bool compose_init(PyObject *m)
         row.op = qb_op_find(rows[i].op);
         if (!ops_add(m, &row)) return false;
     }
-    return true;
+    return !PyModule_AddFunctions(m, functions);
 }

@@ -116,20 +116,23 @@ static void write_row(int dtype, char *dst, const double *src, int64_t n)
         for (int64_t i = 0; i < n; i++) dst[i] = src[i] != 0;
 }
 
-/* The elements of a buffer into dst, row-major, as `dtype`. */
-static void import_rows(const Py_buffer *view, Kind kind, int dtype, char *dst)
+/* The elements of a buffer with these axes into dst, row-major, as `dtype`. Some exporters (ctypes)
+   give no strides, which means row-major, even where strides are asked for. */
+static void import_rows(const Py_buffer *view, const int64_t *dims, Kind kind, int dtype, char *dst)
 {
     enum { CHUNK = 256 };
     const int64_t item = qb_dtype_size(dtype);
     const int rank = view->ndim;
+    int64_t strides[QB_MAX_RANK], packed = view->itemsize;
+    for (int i = rank - 1; i >= 0; i--) {
+        strides[i] = view->strides ? view->strides[i] : packed;
+        packed *= dims[i];
+    }
     if (kind == (Kind)dtype && kind != K_BOOL) {
-        int64_t dims[QB_MAX_RANK], strides[QB_MAX_RANK];
-        for (int i = 0; i < rank; i++) dims[i] = view->shape[i], strides[i] = view->strides[i];
         convert_gather(dst, view->buf, item, rank, dims, strides);
         return;
     }
-    const int64_t n = rank ? view->shape[rank - 1] : 1,
-                  step = rank ? view->strides[rank - 1] : item;
+    const int64_t n = rank ? dims[rank - 1] : 1, step = rank ? strides[rank - 1] : item;
     const char *src = view->buf;
     int64_t at[QB_MAX_RANK] = {0};
     double row[CHUNK];
@@ -142,9 +145,9 @@ static void import_rows(const Py_buffer *view, Kind kind, int dtype, char *dst)
         dst += n * item;
         int axis = rank - 2;
         for (; axis >= 0; axis--) {
-            src += view->strides[axis];
-            if (++at[axis] < view->shape[axis]) break;
-            src -= view->strides[axis] * view->shape[axis];
+            src += strides[axis];
+            if (++at[axis] < dims[axis]) break;
+            src -= strides[axis] * dims[axis];
             at[axis] = 0;
         }
         if (axis < 0) return;
@@ -161,7 +164,7 @@ static bool buffer_type(const Py_buffer *view, PyObject *o, qb_type *t)
     }
     t->rank = (uint8_t)view->ndim;
     for (int i = 0; i < view->ndim; i++) {
-        t->dims[i] = view->shape[i];
+        t->dims[i] = view->shape ? view->shape[i] : view->len / view->itemsize;
         if (t->dims[i] > 0) continue;
         PyErr_Format(
             PyExc_ValueError,
@@ -172,11 +175,21 @@ static bool buffer_type(const Py_buffer *view, PyObject *o, qb_type *t)
     return true;
 }
 
-/* NumPy's arrays have a dtype to name, other buffers their format only. */
+/* NumPy's arrays have a dtype to name, other buffers their format only. view: NULL when there is no
+   buffer, for which the exception is set. */
 static void bad_elements(PyObject *o, const Py_buffer *view)
 {
+    PyObject *class, *value, *trace;
+    PyErr_Fetch(&class, &value, &trace);
     PyObject *dtype = PyObject_GetAttrString(o, "dtype");
+    if (!dtype && !view) {
+        PyErr_Restore(class, value, trace);
+        return;
+    }
     PyErr_Clear();
+    Py_XDECREF(class);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
     PyObject *name = dtype ? PyObject_Str(dtype)
                            : PyUnicode_FromFormat("format '%s'", view->format ? view->format : "B");
     if (name)
@@ -191,7 +204,7 @@ static void bad_elements(PyObject *o, const Py_buffer *view)
 static PyObject *from_buffer(PyObject *o, int dtype, bool *weak)
 {
     Py_buffer view;
-    if (PyObject_GetBuffer(o, &view, PyBUF_FULL_RO)) return NULL;
+    if (PyObject_GetBuffer(o, &view, PyBUF_FULL_RO)) return bad_elements(o, NULL), NULL;
     const Kind kind = kind_of(&view);
     qb_type t = {0};
     Tensor *out = NULL;
@@ -201,13 +214,22 @@ static PyObject *from_buffer(PyObject *o, int dtype, bool *weak)
         if (weak) *weak = dtype < 0 && !view.ndim && kind > K_BOOL;
         t.dtype = (uint8_t)(dtype >= 0 ? dtype : kind > K_BOOL ? QB_F64 : (int)kind);
         out = tensor_empty(&t);
-        if (out) import_rows(&view, kind, t.dtype, qb_buffer_data(out->buffer));
+        if (out) import_rows(&view, t.dims, kind, t.dtype, qb_buffer_data(out->buffer));
     }
     PyBuffer_Release(&view);
     return (PyObject *)out;
 }
 
 /* ---- nested lists ---- */
+
+bool convert_int(PyObject *o, double *out)
+{
+    *out = PyLong_AsDouble(o);
+    if (*out != -1 || !PyErr_Occurred()) return true;
+    if (PyErr_ExceptionMatches(PyExc_OverflowError))
+        PyErr_SetString(PyExc_OverflowError, "array: an int is too large for float64");
+    return false;
+}
 
 typedef struct {
     qb_type type;
@@ -322,17 +344,25 @@ static bool fill(PyObject *o, int depth, Nested *w)
         bool ok = true;
         for (Py_ssize_t i = 0; ok && i < (Py_ssize_t)w->type.dims[depth]; i++) {
             w->at[depth] = i;
-            ok = i < PySequence_Fast_GET_SIZE(items) &&
-                 fill(PySequence_Fast_GET_ITEM(items, i), depth + 1, w);
+            if (i >= PySequence_Fast_GET_SIZE(items)) { /* __array__ of an element may do this */
+                PyErr_SetString(PyExc_ValueError, "array: a list changed while it was read");
+                ok = false;
+                break;
+            }
+            PyObject *item = Py_NewRef(PySequence_Fast_GET_ITEM(items, i));
+            ok = fill(item, depth + 1, w);
+            Py_DECREF(item);
         }
         Py_DECREF(items);
         return ok;
     }
     if (PyFloat_Check(o) || PyLong_Check(o)) {
         if (depth != w->type.rank) return ragged(w, depth, o);
-        const double v = PyFloat_Check(o) ? PyFloat_AS_DOUBLE(o) : PyLong_AsDouble(o);
-        if (v == -1 && PyErr_Occurred()) return false;
-        *w->out++ = v;
+        if (PyFloat_Check(o))
+            *w->out = PyFloat_AS_DOUBLE(o);
+        else if (!convert_int(o, w->out))
+            return false;
+        w->out++;
         *(PyBool_Check(o) ? &w->boolean : &w->number) = true;
         return true;
     }
@@ -397,8 +427,8 @@ PyObject *convert_array(PyObject *o, int dtype, bool copy, bool *weak)
     if (PyFloat_Check(o)) return tensor_scalar(PyFloat_AS_DOUBLE(o), dtype < 0 ? QB_F64 : dtype);
     if (PyBool_Check(o)) return tensor_scalar(o == Py_True, dtype < 0 ? QB_BOOL : dtype);
     if (PyLong_Check(o)) {
-        const double v = PyLong_AsDouble(o);
-        return v == -1 && PyErr_Occurred() ? NULL : tensor_scalar(v, dtype < 0 ? QB_F64 : dtype);
+        double v;
+        return convert_int(o, &v) ? tensor_scalar(v, dtype < 0 ? QB_F64 : dtype) : NULL;
     }
     if (is_list(o)) return from_list(o, dtype);
     if (PyObject_CheckBuffer(o) && !PyBytes_Check(o) && !PyByteArray_Check(o))

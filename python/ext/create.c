@@ -34,7 +34,9 @@ static PyObject *convert(const char *who, PyObject *const *args, Py_ssize_t n, P
     PyObject *a[2];
     if (!module_args(who, array_names, 1, 2, args, n, kwnames, a)) return NULL;
     const int dtype = dtype_or(a[1], -1);
-    return dtype < 0 && PyErr_Occurred() ? NULL : convert_array(a[0], dtype, copy, NULL);
+    if (dtype < 0 && PyErr_Occurred()) return NULL;
+    PyObject *out = convert_array(a[0], dtype, copy, NULL);
+    return out ? out : error_says("array", who);
 }
 
 static PyObject *array(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n,
@@ -71,7 +73,7 @@ static PyObject *constant_like(const char *who, PyObject *const *args, Py_ssize_
     PyObject *a[2];
     if (!module_args(who, like_names, 1, 2, args, n, kwnames, a)) return NULL;
     PyObject *x = ops_array(a[0]);
-    if (!x) return NULL;
+    if (!x) return error_says("array", who);
     qb_type t = *array_type(x);
     Py_DECREF(x);
     const int dtype = dtype_or(a[1], t.dtype);
@@ -105,10 +107,10 @@ static PyObject *ones_like(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssi
 }
 
 /* value broadcast to t's shape; dtype -1: the value's own. */
-static PyObject *full_of(const qb_type *t, PyObject *value, int dtype)
+static PyObject *full_of(const char *who, const qb_type *t, PyObject *value, int dtype)
 {
     PyObject *x = convert_array(value, dtype, false, NULL);
-    PyObject *out = x ? shape_broadcast(x, t) : NULL;
+    PyObject *out = x ? shape_broadcast(who, x, t) : error_says("array", who);
     Py_XDECREF(x);
     return out;
 }
@@ -124,7 +126,7 @@ static PyObject *full(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t 
     if (!module_args("full", full_names, 2, 3, args, n, kwnames, a)) return NULL;
     const int dtype = dtype_or(a[2], -1);
     if ((dtype < 0 && PyErr_Occurred()) || !shape_parse("full", a[0], &t)) return NULL;
-    return full_of(&t, a[1], dtype);
+    return full_of("full", &t, a[1], dtype);
 }
 
 static PyObject *full_like(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n,
@@ -133,11 +135,11 @@ static PyObject *full_like(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssi
     PyObject *a[3];
     if (!module_args("full_like", full_like_names, 2, 3, args, n, kwnames, a)) return NULL;
     PyObject *x = ops_array(a[0]);
-    if (!x) return NULL;
+    if (!x) return error_says("array", "full_like");
     const qb_type t = *array_type(x);
     Py_DECREF(x);
     const int dtype = dtype_or(a[2], t.dtype);
-    return dtype < 0 ? NULL : full_of(&t, a[1], dtype);
+    return dtype < 0 ? NULL : full_of("full_like", &t, a[1], dtype);
 }
 
 /* ---- eye, arange, linspace ---- */
@@ -150,7 +152,10 @@ static bool number(const char *who, const char *what, PyObject *o, double *out)
         return false;
     }
     *out = PyFloat_AsDouble(o);
-    return *out != -1 || !PyErr_Occurred();
+    if (*out != -1 || !PyErr_Occurred()) return true;
+    if (PyErr_ExceptionMatches(PyExc_TypeError))
+        PyErr_Format(PyExc_TypeError, "%s: %s is a number, not %s", who, what, stage_kind(o));
+    return false;
 }
 
 static PyObject *vector(int64_t n, int dtype)

@@ -102,6 +102,28 @@ void *error_unsupported(const char *device, const char *text)
     return NULL;
 }
 
+void *error_says(const char *inner, const char *who)
+{
+    PyObject *class, *value, *trace;
+    PyErr_Fetch(&class, &value, &trace);
+    PyErr_NormalizeException(&class, &value, &trace);
+    PyObject *text = value ? PyObject_Str(value) : NULL,
+             *from = PyUnicode_FromFormat("%s: ", inner), *to = PyUnicode_FromFormat("%s: ", who);
+    PyObject *said = text && from && to ? PyUnicode_Replace(text, from, to, 1) : NULL;
+    if (said && PyUnicode_Compare(said, text))
+        PyErr_SetObject(class, said);
+    else
+        PyErr_Restore(Py_XNewRef(class), Py_XNewRef(value), Py_XNewRef(trace));
+    Py_XDECREF(said);
+    Py_XDECREF(to);
+    Py_XDECREF(from);
+    Py_XDECREF(text);
+    Py_XDECREF(trace);
+    Py_XDECREF(value);
+    Py_XDECREF(class);
+    return NULL;
+}
+
 void *error_raise(const qb_error *err)
 {
     if (err->code == QB_EINTERRUPT && PyErr_Occurred())

@@ -48,6 +48,8 @@ bool module_args(const char *who, const char *const *names, int required, int to
 /* ---- error.c: the exception classes ---- */
 bool error_init(PyObject *m);
 void *error_raise(const qb_error *err); /* always NULL */
+/* The exception that is set names `inner`, which `who` is made of: now it names `who`. */
+void *error_says(const char *inner, const char *who); /* always NULL */
 void *error_unsupported(const char *device,
                         const char *text); /* UnsupportedOperationError with its .device */
 
@@ -85,7 +87,7 @@ PyObject *array_add(PyObject *, PyObject *), *array_sub(PyObject *, PyObject *),
     *array_and(PyObject *, PyObject *), *array_or(PyObject *, PyObject *), *array_neg(PyObject *),
     *array_pos(PyObject *), *array_abs(PyObject *), *array_invert(PyObject *),
     *array_compare(PyObject *, PyObject *, int), *array_iter(PyObject *);
-int array_contains(PyObject *, PyObject *);
+int array_contains(PyObject *, PyObject *), array_assign(PyObject *, PyObject *, PyObject *);
 Py_hash_t array_hash(PyObject *);
 /* clang-format off */
 #define ARITHMETIC_SLOTS \
@@ -93,7 +95,8 @@ Py_hash_t array_hash(PyObject *);
     {Py_nb_remainder, array_mod}, {Py_nb_floor_divide, array_floordiv}, {Py_nb_divmod, array_divmod}, {Py_nb_power, array_pow}, \
     {Py_nb_matrix_multiply, array_matmul}, {Py_nb_and, array_and}, {Py_nb_or, array_or}, \
     {Py_nb_negative, array_neg}, {Py_nb_absolute, array_abs}, {Py_nb_invert, array_invert}, \
-    {Py_tp_richcompare, array_compare}, {Py_tp_hash, array_hash}, {Py_sq_contains, array_contains}
+    {Py_tp_richcompare, array_compare}, {Py_tp_hash, array_hash}, {Py_sq_contains, array_contains}, \
+    {Py_mp_ass_subscript, array_assign}
 #define ARRAY_SLOTS ARITHMETIC_SLOTS, \
     {Py_nb_positive, array_pos}, {Py_tp_iter, array_iter}, \
     {Py_mp_length, index_length}, {Py_mp_subscript, index_get}, {Py_sq_item, index_item}, {Py_sq_length, index_length}
@@ -184,6 +187,8 @@ bool shape_init(PyObject *m);
 /* Arguments (axis, start, length, step=1) of a method slice, into the attributes of the op. */
 bool shape_slice_args(PyObject *const *args, Py_ssize_t n, PyObject *kwnames, qb_attr *attr);
 bool shape_int(const char *who, const char *what, PyObject *o, int64_t *out);
+/* A parameter that is True or False, also as an int or NumPy's; NULL leaves *out as it is. */
+bool shape_flag(const char *who, const char *what, PyObject *o, bool *out);
 /* Axes of a reduction, None, an int or ints, into list and n. */
 bool shape_axes(const char *who, PyObject *o, qb_attr *attr);
 bool shape_parse(const char *who, PyObject *o,
@@ -191,7 +196,7 @@ bool shape_parse(const char *who, PyObject *o,
 PyObject *shape_reshape(PyObject *x, int rank, const int64_t *dims);
 PyObject *shape_transpose(PyObject *x, int rank, const int64_t *axes);
 PyObject *shape_astype(PyObject *x, int dtype);
-PyObject *shape_broadcast(PyObject *x, const qb_type *shape);
+PyObject *shape_broadcast(const char *who, PyObject *x, const qb_type *shape);
 
 /* ---- compose.c: functions that take more than arrays and axes ---- */
 bool compose_init(PyObject *m);
@@ -205,6 +210,7 @@ PyObject *index_get(PyObject *x, PyObject *key);
 /* dtype -1: as the data says. copy: a new object also for a Tensor. *weak (may be NULL): a scalar
    that takes the dtype it meets. */
 PyObject *convert_array(PyObject *o, int dtype, bool copy, bool *weak);
+bool convert_int(PyObject *o, double *out); /* a Python int; OverflowError beyond float64 */
 PyObject *convert_flat(const qb_type *shape, PyObject *data, int dtype); /* Tensor(shape, data) */
 PyObject *convert_tolist(PyObject *tensor);
 PyObject *convert_flat_list(PyObject *tensor);

@@ -60,7 +60,8 @@ static bool cut_slice(PyObject *o, int axis, int64_t n, Cut *c)
                      o, axis, (long long)n);
         return false;
     }
-    *c = (Cut){start, length, step, true};
+    *c = (Cut){start, length, length > 1 ? step : 1,
+               true}; /* one element: any step, and none overflows */
     return true;
 }
 

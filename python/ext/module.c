@@ -50,14 +50,16 @@ bool module_args(const char *who, const char *const *names, int required, int to
 /* ---- for the package's own Python files ---- */
 
 /* _add_method(name, value, tracer=True): an attribute of Tensor and, with tracer, of TraceTensor;
-   only while the package is set up. */
+   only while the package is set up. A view asks its Tensor, but for what is looked up on the type. */
 static PyObject *add_method(PyObject *Py_UNUSED(m), PyObject *args)
 {
     PyObject *name, *value;
     int tracer = 1;
     if (!PyArg_ParseTuple(args, "UO|p:_add_method", &name, &value, &tracer)) return NULL;
-    PyTypeObject *types[] = {core.Tensor, tracer ? core.Tracer : NULL};
-    for (int i = 0; i < 2 && types[i]; i++) {
+    const bool special = PyUnicode_ReadChar(name, 0) == '_';
+    PyTypeObject *types[] = {core.Tensor, tracer ? core.Tracer : NULL, special ? core.View : NULL};
+    for (int i = 0; i < 3; i++) {
+        if (!types[i]) continue;
         if (PyDict_SetItem(types[i]->tp_dict, name, value)) return NULL;
         PyType_Modified(types[i]);
     }

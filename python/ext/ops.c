@@ -73,15 +73,14 @@ static bool fill(int op, Operand *p, PyObject *x)
         return true;
     }
     if (PyLong_Check(x)) {
-        p->value = PyLong_AsDouble(x);
         p->type = &weak_scalar;
         p->data = &p->value;
-        return p->value != -1 || !PyErr_Occurred();
+        return convert_int(x, &p->value) || error_says("array", qb_op_at(op).name);
     }
     bool weak = false;
     if (!usable(op, x)) return false;
     p->hold = convert_array(x, -1, false, &weak);
-    if (!p->hold) return false;
+    if (!p->hold) return error_says("array", qb_op_at(op).name);
     p->type = weak ? &weak_scalar : &((Tensor *)p->hold)->type;
     p->data = tensor_data(p->hold);
     return true;
@@ -135,7 +134,8 @@ static PyObject *traced(int op, const qb_attr *attr, PyObject *const *x, Py_ssiz
     }
     frame_locate(f);
     for (Py_ssize_t i = 0; i < n; i++)
-        if (!usable(op, x[i]) || !frame_lift(f, x[i], &v[i])) return NULL;
+        if (!usable(op, x[i]) || !frame_lift(f, x[i], &v[i]))
+            return error_says("array", qb_op_at(op).name);
     const qb_value out = qb_apply(f->graph, op, v, (int)n, attr, &err);
     return out.graph ? tracer_new(f, out) : error_raise(&err);
 }
@@ -179,14 +179,25 @@ PyObject *ops_binary(int op, PyObject *x, PyObject *y)
     return ops_apply(op, NULL, (PyObject *[]){x, y}, 2);
 }
 
+/* An int, also one of NumPy's, as the power it is; false for anything else. */
+static bool int_power(PyObject *y, qb_attr *attr, int *overflow)
+{
+    if (PyBool_Check(y) || array_check(y) || !PyIndex_Check(y)) return false;
+    PyObject *n = PyNumber_Index(y);
+    if (n) attr->i = PyLong_AsLongLongAndOverflow(n, overflow);
+    Py_XDECREF(n);
+    if (n && (attr->i != -1 || !PyErr_Occurred())) return true;
+    PyErr_Clear(); /* an array of many */
+    return false;
+}
+
 /* x ** 3 multiplies, exactly; any other exponent is pow. A mask is a number beside one. */
 PyObject *ops_power(PyObject *x, PyObject *y)
 {
-    if (!PyLong_Check(y) || PyBool_Check(y) || !usable(core.op.pow, x))
-        return PyErr_Occurred() ? NULL : ops_binary(core.op.pow, x, y);
-    int overflow;
-    const qb_attr attr = {.i = PyLong_AsLongLongAndOverflow(y, &overflow)};
-    if (attr.i == -1 && PyErr_Occurred()) return NULL;
+    int overflow = 0;
+    qb_attr attr = {0};
+    if (!int_power(y, &attr, &overflow)) return ops_binary(core.op.pow, x, y);
+    if (!usable(core.op.pow, x)) return NULL;
     if (attr.i < 0 || overflow || PyBool_Check(x)) return ops_binary(core.op.pow, x, y);
     if (PyFloat_Check(x) || PyLong_Check(x)) return ops_apply(core.op.powi, &attr, &x, 1);
     PyObject *array = ops_array(x), *out = NULL;

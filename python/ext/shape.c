@@ -25,6 +25,19 @@ bool shape_int(const char *who, const char *what, PyObject *o, int64_t *out)
     return *out != -1 || !PyErr_Occurred();
 }
 
+bool shape_flag(const char *who, const char *what, PyObject *o, bool *out)
+{
+    if (!o) return true;
+    const char *type = Py_TYPE(o)->tp_name;
+    if (PyLong_Check(o) || !strcmp(type, "numpy.bool") || !strcmp(type, "numpy.bool_")) {
+        const int truth = PyObject_IsTrue(o);
+        *out = truth > 0;
+        return truth >= 0;
+    }
+    PyErr_Format(PyExc_TypeError, "%s: %s is True or False, not %s", who, what, stage_kind(o));
+    return false;
+}
+
 /* An int, or a list, tuple or NumPy array of ints, at most QB_MAX_RANK of them. Returns their
    number, -1 with an exception. */
 static int ints(const char *who, const char *what, PyObject *o, int64_t *out)
@@ -81,7 +94,7 @@ bool shape_parse(const char *who, PyObject *o, qb_type *t)
 PyObject *shape_reshape(PyObject *x, int rank, const int64_t *dims)
 {
     qb_attr a = {.n = rank};
-    memcpy(a.list, dims, sizeof *dims * (size_t)rank);
+    if (rank > 0) memcpy(a.list, dims, sizeof *dims * (size_t)rank);
     return ops_apply(core.op.reshape, &a, &x, 1);
 }
 
@@ -99,11 +112,12 @@ PyObject *shape_astype(PyObject *x, int dtype)
     return ops_apply(core.op.cast, &(qb_attr){.i = dtype}, &x, 1);
 }
 
-PyObject *shape_broadcast(PyObject *x, const qb_type *shape)
+PyObject *shape_broadcast(const char *who, PyObject *x, const qb_type *shape)
 {
     qb_attr a = {.n = shape->rank};
     memcpy(a.list, shape->dims, sizeof *shape->dims * shape->rank);
-    return ops_apply(core.op.broadcast, &a, &x, 1);
+    PyObject *out = ops_apply(core.op.broadcast, &a, &x, 1);
+    return out ? out : error_says("broadcast", who);
 }
 
 /* ---- functions ---- */
@@ -117,9 +131,8 @@ static PyObject *reduce(PyObject *op, PyObject *const *args, Py_ssize_t n, PyObj
     PyObject *a[3];
     qb_attr attr = {.n = -1};
     if (!module_args(who, reduce_names, 1, 3, args, n, kwnames, a)) return NULL;
-    if (!shape_axes(who, a[1], &attr)) return NULL;
-    const int keep = a[2] ? PyObject_IsTrue(a[2]) : 0;
-    if (keep < 0) return NULL;
+    bool keep = false;
+    if (!shape_axes(who, a[1], &attr) || !shape_flag(who, "keepdims", a[2], &keep)) return NULL;
     attr.keepdims = keep;
     return ops_apply(number, &attr, a, 1);
 }
@@ -247,7 +260,7 @@ static PyObject *broadcast_to(PyObject *Py_UNUSED(op), PyObject *const *args, Py
     if (!module_args("broadcast_to", shape_names, 2, 2, args, n, kwnames, a) ||
         !shape_parse("broadcast_to", a[1], &shape))
         return NULL;
-    return shape_broadcast(a[0], &shape);
+    return shape_broadcast("broadcast_to", a[0], &shape);
 }
 
 /* a: axis, start, length, step, and whatever comes before them. */
@@ -289,8 +302,15 @@ static PyObject *slice_method(PyObject *op, PyObject *const *args, Py_ssize_t n,
 /* Elements of the sequence o, as arrays, in a new tuple. */
 static PyObject *parts(const char *who, PyObject *o)
 {
-    PyObject *tuple =
-        array_check(o) || PyList_Check(o) || PyTuple_Check(o) ? PySequence_Tuple(o) : NULL;
+    PyObject *tuple = NULL;
+    if (PyList_Check(o) || PyTuple_Check(o)) {
+        tuple = PySequence_Tuple(o);
+    } else if (array_check(o) || ops_foreign(o)) {
+        PyObject *x = ops_array(o);
+        if (!x) return error_says("array", who);
+        tuple = PySequence_Tuple(x);
+        Py_DECREF(x);
+    }
     if (!tuple) {
         if (!PyErr_Occurred())
             PyErr_Format(PyExc_TypeError, "%s takes a list of arrays, not %s", who, stage_kind(o));
@@ -339,9 +359,12 @@ static PyObject *expand(PyObject *o, int64_t axis)
     const int64_t at = axis < 0 ? axis + t->rank + 1 : axis;
     int64_t dims[QB_MAX_RANK + 1];
     PyObject *out = NULL;
-    if (at < 0 || at > t->rank || t->rank == QB_MAX_RANK) {
+    if (at < 0 || at > t->rank) {
         PyErr_Format(PyExc_ValueError, "stack: axis %lld is out of range for arrays with %d axes",
                      (long long)axis, t->rank);
+    } else if (t->rank == QB_MAX_RANK) {
+        PyErr_Format(PyExc_ValueError, "stack: the arrays have %d axes, and none has more",
+                     t->rank);
     } else {
         for (int i = 0, j = 0; i <= t->rank; i++) dims[i] = i == at ? 1 : t->dims[j++];
         out = shape_reshape(x, t->rank + 1, dims);
@@ -367,6 +390,8 @@ static bool equal_shapes(PyObject *list)
     return true;
 }
 
+static bool is_number(PyObject *o) { return PyFloat_Check(o) || PyLong_Check(o); }
+
 static const char *const stack_names[] = {"tensors", "axis"};
 
 static PyObject *stack(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n,
@@ -379,24 +404,22 @@ static PyObject *stack(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_
         return NULL;
     PyObject *list = parts("stack", a[0]);
     if (!list) return NULL;
-    bool weak = true; /* numbers alone stack to float64, numbers beside arrays take their dtype */
+    bool numbers = true; /* alone they stack to float64, beside arrays they take their dtype */
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(list); i++)
-        weak &= !array_check(PyTuple_GET_ITEM(list, i));
+        numbers &= is_number(PyTuple_GET_ITEM(list, i));
     bool ok = true;
     for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(list); i++) {
-        PyObject *x = PyTuple_GET_ITEM(list, i), *y;
-        if (!weak && (PyFloat_Check(x) || PyLong_Check(x)))
-            y = shape_reshape(x, 0, attr.list);
-        else
-            y = ops_array(x);
-        ok = put(list, i, y);
+        PyObject *x = PyTuple_GET_ITEM(list, i);
+        ok = put(list, i, !numbers && is_number(x) ? shape_reshape(x, 0, attr.list) : ops_array(x));
     }
+    if (!ok) error_says("array", "stack");
     ok = ok && equal_shapes(list);
     for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(list); i++) {
         ok = put(list, i, expand(PyTuple_GET_ITEM(list, i), attr.i));
     }
     if (ok)
         out = ops_apply(core.op.concat, &attr, PySequence_Fast_ITEMS(list), PyTuple_GET_SIZE(list));
+    if (ok && !out) error_says("concat", "stack");
     Py_DECREF(list);
     return out;
 }

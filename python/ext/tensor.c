@@ -118,7 +118,8 @@ static PyObject *format(PyObject *o, PyObject *spec)
 {
     if (PyUnicode_Check(spec) && PyUnicode_GET_LENGTH(spec) == 0) return PyObject_Str(o);
     if (!one_element(o, "a format other than \"{}\"")) return NULL;
-    PyObject *value = item(o, NULL), *text = value ? PyObject_Format(value, spec) : NULL;
+    PyObject *value = item(o, NULL),
+             *text = value ? PyObject_CallMethod(value, "__format__", "O", spec) : NULL;
     Py_XDECREF(value);
     return text;
 }

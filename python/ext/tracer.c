@@ -195,8 +195,8 @@ bool frame_lift(Frame *f, PyObject *x, qb_value *out)
     if (PyFloat_Check(x)) return scalar(f, PyFloat_AS_DOUBLE(x), QB_F64, true, out);
     if (PyBool_Check(x)) return scalar(f, x == Py_True, QB_BOOL, false, out);
     if (PyLong_Check(x)) {
-        const double value = PyLong_AsDouble(x);
-        return (value != -1 || !PyErr_Occurred()) && scalar(f, value, QB_F64, true, out);
+        double value;
+        return convert_int(x, &value) && scalar(f, value, QB_F64, true, out);
     }
     bool weak = false;
     PyObject *t = convert_array(x, -1, false, &weak);

@@ -1,7 +1,7 @@
 /* view.c: TensorView, what Tensor.slice gives: some elements of a Tensor's memory, with strides, not copied and read-only.
 
-   Functions take it as they take any array: it becomes a Tensor first. Operators and indexing do the same, so that only the
-   view itself is cheap. */
+   Functions take it as they take any array: it becomes a Tensor first. Operators, indexing and the methods of arrays do the same,
+   so that only the view itself is cheap. */
 #include "ext.h"
 
 typedef struct {
@@ -68,7 +68,10 @@ static PyObject *cut(qb_buffer *buffer, const qb_type *from, int64_t offset, con
     memcpy(moved, strides, sizeof *moved * t.rank);
     t.dims[axis] = a->length;
     t.weak = 0;
-    moved[axis] *= a->step;
+    int64_t far, bytes; /* of one element the step may be beyond any memory: then it says nothing */
+    if (!__builtin_mul_overflow(strides[axis], a->step, &far) &&
+        !__builtin_mul_overflow(far, qb_dtype_size(t.dtype), &bytes))
+        moved[axis] = far;
     return (PyObject *)view_new(buffer, &t, offset + a->start * strides[axis], moved);
 }
 
@@ -257,6 +260,57 @@ static PyObject *to_float(PyObject *o)
     return out;
 }
 
+static PyObject *to_int(PyObject *o)
+{
+    PyObject *t = view_tensor(o), *out = t ? PyNumber_Long(t) : NULL;
+    Py_XDECREF(t);
+    return out;
+}
+
+static PyObject *format(PyObject *o, PyObject *spec)
+{
+    if (PyUnicode_Check(spec) && PyUnicode_GET_LENGTH(spec) == 0) return PyObject_Str(o);
+    PyObject *t = view_tensor(o), *out = t ? PyObject_CallMethod(t, "__format__", "O", spec) : NULL;
+    Py_XDECREF(t);
+    return out;
+}
+
+static PyObject *rounded(PyObject *o, PyObject *args)
+{
+    PyObject *t = view_tensor(o), *method = t ? PyObject_GetAttrString(t, "__round__") : NULL,
+             *out = method ? PyObject_Call(method, args, NULL) : NULL;
+    Py_XDECREF(method);
+    Py_XDECREF(t);
+    return out;
+}
+
+/* Methods and properties that a view has not are those of its Tensor. */
+static PyObject *get_attribute(PyObject *o, PyObject *name)
+{
+    PyObject *out = PyObject_GenericGetAttr(o, name), *class, *value, *trace;
+    if (out || !PyErr_ExceptionMatches(PyExc_AttributeError)) return out;
+    PyErr_Fetch(&class, &value, &trace);
+    if (!PyObject_HasAttr((PyObject *)core.Tensor, name)) {
+        PyErr_Restore(class, value, trace);
+        return NULL;
+    }
+    PyObject *t = view_tensor(o);
+    out = t ? PyObject_GetAttr(t, name) : NULL;
+    Py_XDECREF(t);
+    Py_XDECREF(trace);
+    Py_XDECREF(value);
+    Py_XDECREF(class);
+    return out;
+}
+
+/* A pickle is a Tensor. */
+static PyObject *reduce(PyObject *o, PyObject *Py_UNUSED(none))
+{
+    PyObject *t = view_tensor(o), *out = t ? PyObject_CallMethod(t, "__reduce__", NULL) : NULL;
+    Py_XDECREF(t);
+    return out;
+}
+
 #define FAST(f) (PyCFunction)(void (*)(void)) f, METH_FASTCALL | METH_KEYWORDS
 static PyMethodDef methods[] = {
     {"slice", FAST(slice),
@@ -270,6 +324,9 @@ static PyMethodDef methods[] = {
     {"tolist", tolist, METH_NOARGS,
      "tolist()\n--\n\nNested lists of Python floats or bools; of a scalar its value."},
     {"numpy", numpy, METH_NOARGS, "numpy()\n--\n\nA read-only NumPy array over the same memory."},
+    {"__format__", format, METH_O, NULL},
+    {"__round__", rounded, METH_VARARGS, NULL},
+    {"__reduce__", reduce, METH_NOARGS, NULL},
     {"__copy__", itself, METH_NOARGS, NULL},
     {"__deepcopy__", itself, METH_O, NULL},
     {0},
@@ -292,6 +349,7 @@ static PyType_Slot slots[] = {
      "A read-only view of some elements of a Tensor, from Tensor.slice; nothing is copied."},
     {Py_tp_dealloc, dealloc},
     {Py_tp_repr, repr},
+    {Py_tp_getattro, get_attribute},
     {Py_tp_methods, methods},
     {Py_tp_getset, getset},
     {Py_tp_members, members},
@@ -300,6 +358,7 @@ static PyType_Slot slots[] = {
     {Py_nb_positive, positive},
     {Py_nb_bool, to_bool},
     {Py_nb_float, to_float},
+    {Py_nb_int, to_int},
     {Py_tp_iter, iterate},
     {Py_mp_length, length},
     {Py_mp_subscript, get_item},

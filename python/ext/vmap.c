@@ -254,7 +254,7 @@ static PyObject *place_axis(const Map *m, PyObject *x, bool mapped, int axis, Py
         memmove(t.dims + 1, t.dims, sizeof *t.dims * t.rank);
         t.dims[0] = m->size;
         t.rank++;
-        Py_SETREF(y, shape_broadcast(y, &t));
+        Py_SETREF(y, shape_broadcast("vmap", y, &t));
     }
     int64_t order[QB_MAX_RANK];
     for (int k = 0; k < rank; k++) order[k] = k == at ? 0 : k < at ? k + 1 : k;

@@ -4,7 +4,7 @@ from . import _core
 from ._arguments import axes_of, axis_of, integer, plain, product
 from ._shape import diagonal
 
-_asarray, _matmul, _reshape, _transpose = _core.asarray, _core.matmul, _core.reshape, _core.transpose
+_matmul, _operands, _reshape, _transpose = _core.matmul, _core._operands, _core.reshape, _core.transpose
 
 
 def dot(a, b):
@@ -17,9 +17,11 @@ def dot(a, b):
     >>> qb.dot([1, 2, 3], [4, 5, 6])
     Tensor(32., dtype=float64)
     """
-    a, b = _asarray(a), _asarray(b)
+    a, b = _operands("dot", True, a, b)
     if a.ndim == 0 or b.ndim == 0:
         return a * b
+    if a.shape[-1] != b.shape[max(b.ndim - 2, 0)]:
+        raise ValueError(f"dot: shapes {a.shape} and {b.shape}: the last axis of a and the last but one of b differ")
     if b.ndim <= 2:
         return _matmul(a, b)
     return tensordot(a, b, ([a.ndim - 1], [b.ndim - 2]))
@@ -35,6 +37,7 @@ def outer(a, b):
     Tensor([[3., 4.],
             [6., 8.]], dtype=float64)
     """
+    a, b = _operands("outer", True, a, b)
     return _reshape(a, [-1, 1]) * _reshape(b, [1, -1])
 
 
@@ -48,7 +51,7 @@ def tensordot(a, b, axes=2):
     >>> qb.tensordot([[1, 2], [3, 4]], [[1, 0], [0, 1]])
     Tensor(5., dtype=float64)
     """
-    a, b = _asarray(a), _asarray(b)
+    a, b = _operands("tensordot", True, a, b)
     axes = plain(axes)
     if isinstance(axes, (list, tuple)):
         if len(axes) != 2:
@@ -79,7 +82,7 @@ def kron(a, b):
     >>> qb.kron([1, 2], [1, 10])
     Tensor([ 1., 10.,  2., 20.], dtype=float64)
     """
-    a, b = _asarray(a), _asarray(b)
+    a, b = _operands("kron", True, a, b)
     ndim = max(a.ndim, b.ndim)
     p, q = [1] * (ndim - a.ndim) + a.shape, [1] * (ndim - b.ndim) + b.shape
     left = _reshape(a, [n for length in p for n in (length, 1)])
@@ -97,7 +100,7 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     >>> qb.cross([1, 0, 0], [0, 1, 0])
     Tensor([0., 0., 1.], dtype=float64)
     """
-    a, b = _asarray(a), _asarray(b)
+    a, b = _operands("cross", True, a, b)
     if axis is not None:
         axisa = axisb = axisc = axis
     i, j = axis_of("cross", axisa, a.ndim), axis_of("cross", axisb, b.ndim)
@@ -158,7 +161,7 @@ def einsum(equation, *arrays, operands=(), optimize=True):
         arrays = arrays[0]
     if len(arrays) != len(terms):
         raise ValueError(f"einsum: {equation!r} has {len(terms)} operands, {len(arrays)} are given")
-    arrays = [_asarray(x) for x in arrays]
+    arrays = _operands("einsum", False, *arrays)
     terms, output = _name_ellipses(equation, terms, output, arrays)
     sizes = _sizes(equation, terms, arrays)
     for letter in output:
@@ -166,6 +169,8 @@ def einsum(equation, *arrays, operands=(), optimize=True):
             raise ValueError(f"einsum: {equation!r}: {letter!r} is on the right alone")
     if len(set(output)) != len(output):
         raise ValueError(f"einsum: {equation!r}: a letter is twice on the right")
+    if len(arrays) > 1 or set(sizes) != set(output):
+        arrays = _operands("einsum", True, *arrays)  # sums of products are of numbers
     parts = [_take_diagonals(t, x) for t, x in zip(terms, arrays)]
     while True:
         parts = [_drop(parts, i, output) for i in range(len(parts))]

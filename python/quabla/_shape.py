@@ -294,10 +294,16 @@ def _around(x, axis, mode, start, length):
     return _slice(period, axis, start, length)
 
 
-def _constant(value, shape, dtype):
-    if isinstance(value, (_core.Tensor, _core.TraceTensor)):
+def _constant(x, value, shape):
+    """A part of this shape to be put beside x."""
+    if isinstance(value, (_core.Tensor, _core.TensorView, _core.TraceTensor)):
+        _, value = _core._operands("pad", False, x, value)
+        if value.ndim:
+            raise ValueError(f"pad: a constant of shape {value.shape}; constants are scalars")
         return _core.broadcast_to(value, shape)
-    return _full(shape, value, dtype)
+    if not isinstance(value, (int, float)):
+        raise TypeError(f"pad: a constant is a number or a scalar array, not a {type(value).__name__}")
+    return _full(shape, value, x.dtype)
 
 
 def pad(array, pad_width, mode="constant", constant_values=0):
@@ -325,7 +331,7 @@ def pad(array, pad_width, mode="constant", constant_values=0):
             if mode == "constant":
                 shape = x.shape
                 shape[axis] = width
-                ends.append((start, _constant(value, shape, x.dtype)))
+                ends.append((start, _constant(x, value, shape)))
             else:
                 ends.append((start, _around(x, axis, mode, start, width)))
         x = _concat([part for _, part in sorted([*ends, (0, x)], key=lambda end: end[0])], axis)
@@ -335,13 +341,13 @@ def pad(array, pad_width, mode="constant", constant_values=0):
 # ---- diagonals ----
 
 
-def _band(rows, columns, offset):
+def _band(who, rows, columns, offset):
     """Row and column where a diagonal starts, and its length."""
     row, column = max(-offset, 0), max(offset, 0)
     length = min(rows - row, columns - column)
     if length < 1:
         raise ValueError(
-            f"a {rows} by {columns} matrix has no diagonal {offset}; arrays without elements are not supported"
+            f"{who}: a {rows} by {columns} matrix has no diagonal {offset}; arrays without elements are not supported"
         )
     return row, column, length
 
@@ -355,13 +361,16 @@ def diagonal(a, offset=0, axis1=0, axis2=1):
     >>> qb.diagonal([[1, 2], [3, 4]])
     Tensor([1., 4.], dtype=float64)
     """
-    a = _asarray(a)
-    i, j = axis_of("diagonal", axis1, a.ndim), axis_of("diagonal", axis2, a.ndim)
+    return _diagonal("diagonal", _asarray(a), offset, axis1, axis2)
+
+
+def _diagonal(who, a, offset, axis1, axis2):
+    i, j = axis_of(who, axis1, a.ndim), axis_of(who, axis2, a.ndim)
     if i == j:
-        raise ValueError(f"diagonal: axis1 and axis2 are both {i}")
+        raise ValueError(f"{who}: axis1 and axis2 are both {i}")
     a = _transpose(a, [k for k in range(a.ndim) if k not in (i, j)] + [i, j])
     *batch, rows, columns = a.shape
-    row, column, length = _band(rows, columns, integer("diagonal", "offset", offset))
+    row, column, length = _band(who, rows, columns, integer(who, "offset", offset))
     flat = _reshape(a, [*batch, rows * columns])
     return _slice(flat, len(batch), row * columns + column, length, columns + 1 if length > 1 else 1)
 
@@ -378,11 +387,13 @@ def diag(v, k=0):
     v = _asarray(v)
     k = integer("diag", "k", k)
     if v.ndim == 2:
-        return diagonal(v, k)
+        return _diagonal("diag", v, k, 0, 1)
     if v.ndim != 1:
         raise ValueError(f"diag: an array of one or two axes is needed, not of shape {v.shape}")
     n = v.shape[0] + abs(k)
-    row, column, _ = _band(n, n, k)
+    if n >= 1 << 31:
+        raise MemoryError(f"diag: an array of shape [{n}, {n}] is larger than any memory")
+    row, column, _ = _band("diag", n, n, k)
     return _reshape(_core._pad_slice(v, 0, row * n + column, n * n, n + 1), [n, n])
 
 
@@ -394,7 +405,8 @@ def trace(a, offset=0, axis1=0, axis2=1):
     >>> qb.trace([[1, 2], [3, 4]])
     Tensor(5., dtype=float64)
     """
-    return _core.sum(diagonal(a, offset, axis1, axis2), -1)
+    (a,) = _core._operands("trace", True, a)
+    return _core.sum(_diagonal("trace", a, offset, axis1, axis2), -1)
 
 
 def _triangle(who, x, k, compare):

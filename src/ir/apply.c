@@ -102,23 +102,29 @@ static bool common(Graph *g, int op, const Val *x, int n, int skip, Type *out)
     return true;
 }
 
-Val apply_broadcast(Val x, int rank, const int64_t *dims)
+/* `who` opens the message of an error. */
+static Val broadcast(const char *who, Val x, int rank, const int64_t *dims)
 {
     if (val_none(x)) return NONE;
     if (rank < 0 || rank > QB_MAX_RANK)
-        return fail(x.graph, QB_ESHAPE, "broadcast: more than %d axes", QB_MAX_RANK), NONE;
+        return fail(x.graph, QB_ESHAPE, "%s: more than %d axes", who, QB_MAX_RANK), NONE;
     Type t = *type_of(x), to = type_make(t.dtype, rank, dims);
     int more = rank - t.rank;
     bool fits = more >= 0;
     for (int i = 0; fits && i < t.rank; i++) fits = t.dims[i] == dims[i + more] || t.dims[i] == 1;
     for (int i = 0; fits && i < rank; i++) fits = dims[i] > 0;
     if (!fits)
-        return fail(x.graph, QB_ESHAPE, "broadcast: shape %s does not broadcast to %s", SHAPE(&t),
+        return fail(x.graph, QB_ESHAPE, "%s: shape %s does not broadcast to %s", who, SHAPE(&t),
                     SHAPE(&to)),
                NONE;
     int64_t ones[QB_MAX_RANK];
     for (int i = 0; i < rank; i++) ones[i] = i < more ? 1 : t.dims[i - more];
     return gbroadcast(greshape(x, rank, ones), rank, dims);
+}
+
+Val apply_broadcast(Val x, int rank, const int64_t *dims)
+{
+    return broadcast("broadcast", x, rank, dims);
 }
 
 bool apply_together(Graph *g, int op, Val *x, int n)
@@ -133,8 +139,11 @@ bool apply_together(Graph *g, int op, Val *x, int n)
 static int axis_of(Graph *g, int op, const Type *t, int64_t axis)
 {
     if (axis >= -t->rank && axis < t->rank) return (int)(axis < 0 ? axis + t->rank : axis);
-    fail(g, QB_ESHAPE, "%s: axis %lld of shape %s; axes go from %d to %d", NAME(op),
-         (long long)axis, SHAPE(t), -t->rank, t->rank - 1);
+    if (!t->rank)
+        fail(g, QB_ESHAPE, "%s: axis %lld; a scalar has no axes", NAME(op), (long long)axis);
+    else
+        fail(g, QB_ESHAPE, "%s: axis %lld of shape %s; axes go from %d to %d", NAME(op),
+             (long long)axis, SHAPE(t), -t->rank, t->rank - 1);
     return -1;
 }
 
@@ -142,7 +151,7 @@ int apply_axes(Graph *g, int op, const Type *t, const Attr *a, int64_t *axes)
 {
     bool seen[QB_MAX_RANK] = {0};
     int n = a->n < 0 ? t->rank : a->n;
-    if (n > t->rank)
+    if (n > t->rank && t->rank)
         return fail(g, QB_ESHAPE, "%s: %d %s for shape %s", NAME(op), n, n == 1 ? "axis" : "axes",
                     SHAPE(t)),
                -1;
@@ -361,7 +370,8 @@ static Val apply_scatter_add(Graph *g, Op op, Val *x, int n, const Attr *a)
     qb_buffer *indices = axis < 0 ? NULL : indices_of(g, op, a, axis, &t);
     if (!indices) return NONE;
     t.dims[axis] = indices->bytes / (int64_t)sizeof(int64_t);
-    Val v = gscatter_add(x[0], apply_broadcast(x[1], t.rank, t.dims), axis, indices);
+    Val v =
+        gscatter_add(x[0], broadcast("scatter_add: updates", x[1], t.rank, t.dims), axis, indices);
     qb_buffer_release(indices);
     return v;
 }

@@ -165,7 +165,8 @@ static Entry *compile(const Key *k, const Target *t, int op, const Attr *attr, i
     e->plan = p;
     e->bytes = type_bytes(&p->out_types[0]);
     e->n = k->n;
-    memcpy(e->words, k->words, (size_t)k->n * sizeof *k->words);
+    if (k->n)
+        memcpy(e->words, k->words, (size_t)k->n * sizeof *k->words); /* none when nobody keeps it */
     return e;
 }
 

@@ -129,6 +129,13 @@ def points(name, arity, count, rng):
     if arity == 1:
         xs[0] += [s * of_bits(bits(b) + d) for s in (1, -1) for d in range(-3, 4) for b in EDGES]
         xs[0] += [rng.choice((-1, 1)) * rng.randrange(2**52) * TINY for _ in range(count // 20)]
+    else:  # pairs of the edges, and of subnormal numbers of few bits
+        pairs = [(s * x, t * y) for x in EDGES for y in EDGES for s in (1, -1) for t in (1, -1)]
+        pairs += [
+            [rng.choice((-1, 1)) * rng.getrandbits(rng.randrange(1, 53)) * TINY for _ in xs] for _ in range(count // 20)
+        ]
+        for x, more in zip(xs, zip(*pairs)):
+            x += more
     if name in ("sin", "cos", "tan"):
         xs[0] += near_multiples_of_half_pi() + [n * PI_2 for n in range(2000)] + [1e22, -1e22]
     for interval in INTERVALS.get(name, ()):

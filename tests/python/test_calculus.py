@@ -83,6 +83,34 @@ def test_interp_is_numpys(d):
     )
 
 
+@pytest.mark.parametrize("mode", [lambda f: f, qb.jit], ids=["eager", "jit"])
+def test_interp_is_exact_at_knots_beside_infinite_and_nan_values(mode):
+    xp, inf, nan = [0.0, 1.0, 2.0], math.inf, math.nan
+    x = [-1.0, 0.0, 0.5, 1.0, 1.25, 2.0, 3.0]
+    for fp in (
+        [1.0, 2.0, inf],
+        [inf, 2.0, 3.0],
+        [-inf, 1.0, inf],
+        [1.0, inf, inf],
+        [inf, -inf, 1.0],
+        [1.0, nan, 3.0],
+        [nan, 1.0, -inf],
+    ):
+        got = mode(lambda a, f: qb.interp(a, xp, f))(qb.array(x), qb.array(fp))
+        np.testing.assert_array_equal(got, np.interp(x, xp, fp))
+    slope = mode(qb.grad(lambda a, f: qb.interp(a, xp, f)))
+    assert slope(qb.array(1.0), qb.array([0.0, 1.0, 4.0])).item() == 3.0
+    assert slope(qb.array(0.5), qb.array([0.0, 1.0, inf])).item() == 1.0
+
+
+def test_interp_of_many_points_is_the_compiled_one():
+    x, xp = data((40, 50, 3), 1) * 2, np.linspace(-1.5, 1.5, 40)
+    fp = np.sin(3 * xp)
+    got = qb.interp(x, xp, fp)
+    np.testing.assert_array_equal(got, qb.jit(qb.interp)(qb.array(x), qb.array(xp), qb.array(fp)))
+    np.testing.assert_allclose(got, np.interp(x, xp, fp), rtol=1e-13, atol=1e-13)
+
+
 def test_interp_keeps_shape_and_dtype():
     x = qb.array([[0.5, 1.5]], dtype=qb.float32)
     y = qb.interp(x, qb.array([0, 1, 2], dtype=qb.float32), qb.array([0, 10, 40], dtype=qb.float32))

@@ -1,6 +1,7 @@
 """What becomes an array, and what is refused."""
 
 import array
+import ctypes
 import math
 import subprocess
 import sys
@@ -88,6 +89,22 @@ def test_other_buffers():
     assert qb.array(memoryview(qb.ones((2, 2)))).shape == [2, 2]
 
 
+@pytest.mark.parametrize("dtype", [None, qb.float32, qb.bool_])
+def test_buffers_without_strides_are_row_major(dtype):
+    rows = ((ctypes.c_double * 2) * 3)((1.0, 2.0), (3.0, 4.0), (0.0, 6.0))
+    want = np.array(rows) if dtype is None else np.array(rows).astype({"f32": "f4", "bool": "?"}[str(dtype)])
+    assert qb.array(rows, dtype=dtype).tolist() == want.tolist()
+    assert qb.array((ctypes.c_int * 3)(1, 0, 2), dtype=dtype).tolist() == [1, 0, 2 if dtype is not qb.bool_ else 1]
+    assert (qb.array([1.0, 2.0]) + (ctypes.c_double * 2)(1, 2)).tolist() == [2.0, 4.0]
+    assert qb.array(ctypes.c_double(2.5)).shape == []
+
+
+def test_dates_are_a_type_error():
+    for kind in ("M8[D]", "m8[s]"):
+        with pytest.raises(TypeError, match="array: elements of (datetime|timedelta)64.* are not supported"):
+            qb.array(np.zeros(2, dtype=kind))
+
+
 def test_nested_lists_of_arrays():
     x32 = qb.ones((2,), dtype=qb.float32)
     assert qb.array([x32, x32]).dtype is qb.float32
@@ -133,6 +150,17 @@ def test_no_array_is_empty(empty):
 def test_non_arrays_are_a_type_error(bad):
     with pytest.raises(TypeError):
         qb.array(bad)
+
+
+def test_a_list_that_changes_while_it_is_read_is_refused():
+    class Clears:
+        def __array__(self, dtype=None, copy=None):
+            items.clear()
+            return np.array(1.0)
+
+    items = [1.0, Clears(), 2.0]
+    with pytest.raises(ValueError, match="array: a list changed while it was read"):
+        qb.array(items)
 
 
 def test_zeros_ones_full_eye():
@@ -183,6 +211,7 @@ def test_huge_requests_fail_before_any_allocation():
         lambda: qb.arange(0, 1e15),
         lambda: qb.ones((10**18,)),
         lambda: qb.eye(2**31),
+        lambda: qb.diag([1.0], 2**62),
     ):
         with pytest.raises(MemoryError):
             huge()

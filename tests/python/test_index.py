@@ -81,3 +81,18 @@ def test_tracers_iterate_too():
 def test_gradients_go_back_to_their_places():
     g = qb.grad(lambda x: (x[::-2] * qb.array([1.0, 10.0])).sum() + x[1] * 5)(qb.ones((4,)))
     assert g.tolist() == [0.0, 15.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("kind", ["a Tensor", "a TensorView", "a TraceTensor"])
+def test_elements_cannot_be_assigned(kind):
+    def assign(x):
+        x[0] = 1.0
+
+    def delete(x):
+        del x[0]
+
+    x = qb.array([1.0, 2.0])
+    for change, what in ((assign, "assigned"), (delete, "deleted")):
+        with pytest.raises(TypeError, match=f"^{kind} is immutable, so elements cannot be {what}; .*quabla.where"):
+            (qb.jit(change) if kind == "a TraceTensor" else change)(x.slice(0, 0, 2) if kind == "a TensorView" else x)
+    assert x.tolist() == [1.0, 2.0]

@@ -1,5 +1,6 @@
 """Every name of the interface is there, with its parameters in their order, their names and defaults, and can be called so."""
 
+import ast
 import inspect
 import pathlib
 import re
@@ -59,3 +60,28 @@ def test_parameters_can_be_named():
         x.add(x2=y)
     with pytest.raises(TypeError, match="lacks argument 'rhs'"):
         x.add()
+
+
+def stubs():
+    """(name, parameters with their defaults) of every function in the stubs beside Python files."""
+    for path in sorted((ROOT / "python/quabla").glob("*.pyi")):
+        if (path.with_suffix(".py")).exists() and path.stem != "__init__":
+            for f in ast.parse(path.read_text()).body:
+                if isinstance(f, ast.FunctionDef):
+                    for part in ast.walk(f.args):
+                        if isinstance(part, ast.arg):
+                            part.annotation = None
+                    yield f"{path.stem}.{f.name}", ast.unparse(f.args)
+
+
+@pytest.mark.parametrize(("name", "parameters"), stubs())
+def test_a_stub_has_the_parameters_of_its_function(name, parameters):
+    module, function = name.split(".")
+    real = inspect.signature(getattr(getattr(qb, module), function))
+    plain = [p.replace(annotation=p.empty) for p in real.parameters.values()]
+    assert str(real.replace(parameters=plain)).replace(" ", "") == f"({parameters})".replace(" ", "")
+
+
+def test_every_composed_function_has_a_stub():
+    named = {name.split(".")[1] for name, _ in stubs()}
+    assert {name for names in qb._COMPOSED.values() for name in names.split()} <= named

@@ -53,6 +53,26 @@ def test_scalars_of_numpy_are_numbers_unless_their_dtype_is_float32():
             wrong()
 
 
+@pytest.mark.parametrize("op", OPERATORS)
+def test_scalars_of_numpy_are_numbers_beside_traced_arrays_too(op):
+    x = X.astype(qb.float32)
+    for number in (np.float64(2), np.int64(2), np.uint8(2), np.float32(2), np.True_):
+        for expression in (f"a {op} n", f"n {op} a"):
+            want = eval(expression, {"a": x, "n": number})
+            got = qb.jit(lambda a, e=expression, n=number: eval(e, {"a": a, "n": n}))(x)
+            assert got.dtype is want.dtype
+            np.testing.assert_array_equal(got, want)
+
+
+def test_an_int_power_of_numpy_is_exact_products():
+    x = qb.array([0.1, -3.3, 7.7])
+    for n in (np.int64(3), np.array(3)):
+        assert (x**n).tolist() == qb.power(x, n).tolist() == x.powi(3).tolist()
+    assert (x ** np.array([1, 2, 3])).tolist() == pytest.approx([0.1, 3.3**2, 7.7**3])
+    assert (x ** np.int64(-1)).tolist() == (x**-1).tolist()
+    assert "powi(%0, 3)" in qb.jit(lambda a: a ** np.int64(3)).lower(x).as_text()
+
+
 def test_a_numpy_array_beside_a_traced_one():
     other = np.ones(3)
     for op in OPERATORS:

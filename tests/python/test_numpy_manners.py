@@ -176,10 +176,74 @@ def test_a_wrong_number_is_named():
     ]:  # fmt: skip
         with pytest.raises(TypeError, match=message):
             f()
-    with pytest.raises(ValueError, match=r"softmax: 1 axis for shape \[\]"):
-        qb.softmax(3.0)
+    for f, message in [
+        (lambda: qb.softmax(3.0), "softmax: axis -1; a scalar has no axes"), (lambda: qb.sum(3.0, axis=0), "sum: axis 0; a scalar has no axes"),
+        (lambda: qb.gather(3.0, [0]), "gather: axis 0; a scalar has no axes"),
+    ]:  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            f()
+    with pytest.raises(TypeError, match="linspace: stop is a number, not a list"):
+        qb.linspace(0, [1], 3)
     assert qb.var(qb.array([1.0, 2.0]), ddof=5).item() == qb.std(qb.array([1.0, 2.0]), ddof=2).item() == math.inf
     assert math.isnan(qb.var(qb.array([2.0, 2.0]), ddof=3).item())
+
+
+def test_a_flag_is_true_or_false():
+    x = qb.array(data((2, 3)))
+    flags = [
+        (lambda v: qb.sum(x, 0, v), "keepdims"), (lambda v: x.max(keepdims=v), "keepdims"), (lambda v: qb.var(x, keepdims=v), "keepdims"),
+        (lambda v: qb.cumsum(x, 0, v), "reverse"), (lambda v: qb.gelu(x, approximate=v), "approximate"), (lambda v: qb.optim.SGD(nesterov=v, momentum=0.5), "nesterov"),
+    ]  # fmt: skip
+    for f, what in flags:
+        for wrong in ("none", "tanh", None, 1.0, x, [True]):
+            with pytest.raises(TypeError, match=f"{what} is True or False, not "):
+                f(wrong)
+        for yes in (True, 1, np.True_):
+            f(yes)
+    assert qb.sum(x, keepdims=np.True_).shape == qb.sum(x, keepdims=1).shape == [1, 1]
+    assert qb.gelu(1.0, np.False_).item() == qb.gelu(1.0, False).item() != qb.gelu(1.0, 1).item()
+
+
+@pytest.mark.parametrize("mode", [lambda f: f, qb.jit], ids=["eager", "jit"])
+def test_an_error_names_the_function_that_was_called(mode):
+    arrays = qb.array(data((2, 3))), qb.array([1.0, 2.0, 3.0], dtype=qb.float32), qb.array([True, False, True])
+    for f, error, message in [
+        (lambda x, y, m: qb.sin([[1, 2], [3]]), ValueError, r"sin: element \[1\] has length 1"), (lambda x, y, m: x + [1, "a"], TypeError, "add: cannot convert a str"),
+        (lambda x, y, m: qb.zeros_like([1, "a"]), TypeError, "zeros_like: cannot convert"), (lambda x, y, m: qb.asarray("a"), TypeError, "asarray: cannot convert"),
+        (lambda x, y, m: x * 10**400, OverflowError, "mul: an int is too large for float64"), (lambda x, y, m: qb.array([10**400]), OverflowError, "array: an int is too large"),
+        (lambda x, y, m: qb.dot(10**400, x), OverflowError, "dot: an int is too large"), (lambda x, y, m: qb.full((2,), [1, 2, 3]), ValueError, r"full: shape \[3\] does not broadcast to \[2\]"),
+        (lambda x, y, m: qb.broadcast_to(x, (3, 2)), ValueError, "broadcast_to: shape"), (lambda x, y, m: qb.full_like(x, [1, 2]), ValueError, "full_like: shape"),
+        (lambda x, y, m: qb.zeros(3).scatter_add([0], [1.0, 2.0]), ValueError, r"scatter_add: updates: shape \[2\] does not broadcast to \[1\]"),
+        (lambda x, y, m: qb.stack([y, qb.array([1.0, 2.0, 3.0])]), ValueError, "stack: f32 and f64 do not mix"), (lambda x, y, m: qb.stack([[1, "a"], x]), TypeError, "stack: cannot convert"),
+        (lambda x, y, m: qb.pad(x, 1, constant_values=y[0]), ValueError, "pad: f64 and f32 do not mix"), (lambda x, y, m: qb.pad(x, 1, constant_values=x), ValueError, "pad: a constant of shape"),
+        (lambda x, y, m: qb.pad(x, 1, constant_values="a"), TypeError, "pad: a constant is a number"), (lambda x, y, m: qb.trace(y), ValueError, "trace: axis 1 is out of range"),
+        (lambda x, y, m: qb.trace(m.reshape(1, 3)), ValueError, r"trace: bool\[1,3\] is not floating"), (lambda x, y, m: qb.diag(x, 5), ValueError, "diag: a 2 by 3 matrix has no diagonal 5"),
+        (lambda x, y, m: qb.diff(m), ValueError, r"diff: bool\[3\] is not floating"),
+        (lambda x, y, m: qb.diff(y, append=[1.0]), ValueError, "diff: f32 and f64 do not mix"), (lambda x, y, m: qb.diff(x, prepend=[1.0, 2.0]), ValueError, r"diff: \[2\] elements do not continue"),
+        (lambda x, y, m: qb.trapezoid(x, y), ValueError, "trapezoid: f64 and f32 do not mix"), (lambda x, y, m: qb.trapezoid(x, 2.0), ValueError, r"trapezoid: points of shape \[\]"),
+        (lambda x, y, m: qb.trapezoid(x, x[:, :2]), ValueError, "trapezoid: points of shape"), (lambda x, y, m: qb.polyval([1.0], y), ValueError, "polyval: f64 and f32 do not mix"),
+        (lambda x, y, m: qb.interp(y, [0.0, 1.0], [2.0, 3.0]), ValueError, "interp: f32 and f64 do not mix"), (lambda x, y, m: qb.dot(x, x), ValueError, r"dot: shapes \[2, 3\] and \[2, 3\]"),
+        (lambda x, y, m: qb.dot(m, m), ValueError, r"dot: bool\[3\] and bool\[3\] are not floating"), (lambda x, y, m: qb.outer(m, m), ValueError, "outer: bool"), (lambda x, y, m: qb.kron(x, y), ValueError, "kron: f64 and f32"),
+        (lambda x, y, m: qb.tensordot(m, m, 1), ValueError, "tensordot: bool"), (lambda x, y, m: qb.cross(x, y), ValueError, "cross: f64 and f32"),
+        (lambda x, y, m: qb.einsum("i->", m), ValueError, r"einsum: bool\[3\] is not floating"), (lambda x, y, m: qb.einsum("i,ji", y, x), ValueError, "einsum: f32 and f64"),
+    ]:  # fmt: skip
+        with pytest.raises(error, match=f"(^|: ){message}"):
+            mode(f)(*arrays)
+
+
+def test_no_array_has_more_than_16_axes():
+    x = qb.ones((1,) * 16)
+    with pytest.raises(ValueError, match="stack: the arrays have 16 axes, and none has more"):
+        qb.stack([x, x])
+    with pytest.raises(ValueError, match="at most 16 axes"):
+        qb.expand_dims(x, 0)
+
+
+def test_a_list_of_arrays_may_be_an_array_of_another_library():
+    a = data((2, 3))
+    np.testing.assert_array_equal(qb.stack(a, 1), np.stack(a, 1))
+    np.testing.assert_array_equal(qb.concat(a, 0), np.concatenate(a))
+    assert qb.stack([np.float32(1), 2.0]).dtype is qb.float32
 
 
 # ---- dtypes: which operands mix, and what comes out ----
@@ -294,6 +358,23 @@ def test_an_int_power_multiplies_whatever_the_base_is():
         == [1.0, 0.0]
     )
     assert (m**2 * qb.ones((2,), dtype=qb.float32)).dtype is qb.float32
+
+
+def test_numbers_are_weak_beside_arrays_in_composed_functions():
+    v = qb.array([1.0, 2.0, 3.0], dtype=qb.float32)
+    for f in (
+        lambda x: qb.dot(2.0, x), lambda x: x.dot(2), lambda x: qb.outer(x, 2.5), lambda x: qb.kron(2.0, x), lambda x: qb.tensordot(x, 2.0, 0),
+        lambda x: qb.einsum("i,->i", x, 2.0), lambda x: qb.polyval(x, 2.0), lambda x: qb.polyval(x, np.float64(2)), lambda x: qb.interp(1.5, x, x), lambda x: qb.interp(x, x, x, 2, 3.0),
+        lambda x: qb.diff(x, prepend=0.5, append=True), lambda x: qb.trapezoid(x, dx=0.1), lambda x: qb.pad(x, 1, constant_values=0.5), lambda x: qb.stack([x[0], 0.5]),
+    ):  # fmt: skip
+        wide = f(v.astype(qb.float64))
+        assert wide.dtype is qb.float64
+        for got in (f(v), qb.jit(f)(v), qb.vmap(f)(qb.stack([v, v]))[1]):
+            assert got.dtype is qb.float32
+            np.testing.assert_allclose(got, wide, rtol=1e-6)
+    mask = qb.array([True, False, True])
+    assert qb.dot(mask, v).dtype is qb.interp(mask, v, v).dtype is qb.diff(mask, prepend=v[:1]).dtype is qb.float32
+    assert (qb.dot(mask, 2.0) * v).dtype is qb.float32  # numbers alone stay weak
 
 
 def test_a_weak_result_adopts_the_dtype_that_it_meets_later():

@@ -17,12 +17,18 @@ FILES = [
     "test_trainer.py",
     "test_interrupts.py",
     "test_machine_code.py",
+    "test_convert.py",
+    "test_interop.py",
+    "test_view.py",
+    "test_index.py",
+    "test_shape.py",
+    "test_numpy_manners.py",
 ]
 
 
 @pytest.mark.skipif("QUABLA_EXHAUSTIVE" not in os.environ, reason="make exhaustive: builds the extension once more")
 @pytest.mark.skipif(not has_sanitizers(), reason="the compiler has no ASan and UBSan here")
-def test_files_random_numbers_and_trainings_are_clean_under_sanitizers(tmp_path):
+def test_files_random_numbers_trainings_and_arrays_are_clean_under_sanitizers(tmp_path):
     def run(*command, **env):
         done = subprocess.run(command, cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-8000:]

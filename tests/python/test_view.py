@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import pickle
 
 import numpy as np
 import pytest
@@ -68,6 +69,24 @@ def test_a_view_of_one_element_is_a_number():
     v = qb.array([1.0, 2.0]).slice(0, 1, 1)
     assert (float(v), bool(v), bool(qb.array([0.0]).slice(0, 0, 1))) == (2.0, True, False)
     assert copy.deepcopy(v) is v
+    assert (int(v), f"{v:.2f}", round(qb.array([2.5]).slice(0, 0, 1)).item(), v.item()) == (2, "2.00", 2.0, 2.0)
+    for array in (v, v.to_tensor()):
+        with pytest.raises(TypeError):
+            array.__format__(None)
+    with pytest.raises(ValueError, match="one element"):
+        int(qb.array([49.0, 50.0]).slice(0, 0, 2))
+
+
+@pytest.mark.parametrize(("v", "want"), views())
+def test_methods_are_those_of_the_tensor(v, want):
+    assert v.astype(qb.float64).sum(axis=0).tolist() == want.sum(0, dtype=float).tolist()
+    assert v.T.tolist() == want.T.tolist() and v.reshape(-1).tolist() == want.ravel().tolist()
+    assert np.from_dlpack(v).tolist() == qb.from_dlpack(v).tolist() == want.tolist()
+    assert np.sum(v) == want.sum() and np.stack([v, v]).shape == (2, *want.shape)
+    back = pickle.loads(pickle.dumps(v))
+    assert type(back) is qb.Tensor and back.dtype is v.dtype and back.tolist() == want.tolist()
+    with pytest.raises(AttributeError, match="'quabla.TensorView' object has no attribute 'foo'"):
+        v.foo  # noqa: B018
 
 
 def test_equality_is_identity():
@@ -93,6 +112,15 @@ def test_a_traced_slice_is_a_node():
 
 
 # ---- DLPack ----
+
+
+def test_the_step_of_one_element_may_be_beyond_any_memory():
+    x = qb.array(DATA)
+    for step in (2**62, -(2**62), 2**63 - 1):
+        v = x.slice(0, 1, 1, step)
+        assert v.strides == [4, 1] and v.tolist() == [DATA[1].tolist()]
+        assert x[1::step].tolist() == DATA[1 :: np.sign(step) * 100].tolist()
+    assert x.slice(1, 0, 1, 10).strides == [4, 10]
 
 
 def test_dlpack_goes_to_numpy_and_back():
