@@ -11,7 +11,7 @@ static PyObject *gelu(PyObject *op, PyObject *const *args, Py_ssize_t n, PyObjec
     PyObject *a[2];
     if (!module_args("gelu", gelu_names, 1, 2, args, n, kwnames, a)) return NULL;
     bool approximate = true;
-    if (!shape_flag("gelu", "approximate", a[1], &approximate)) return NULL;
+    if (!read_flag("gelu", "approximate", a[1], &approximate)) return NULL;
     return ops_apply(ops_number(op), &(qb_attr){.i = approximate}, a, 1);
 }
 
@@ -67,7 +67,7 @@ static PyObject *moment(PyObject *op, PyObject *const *args, Py_ssize_t n, PyObj
     qb_attr attr = {.n = -1};
     bool keep = false;
     if (!module_args(who, moment_names, 1, 4, args, n, kwnames, a) ||
-        !shape_axes(who, a[1], &attr) || !shape_flag(who, "keepdims", a[2], &keep))
+        !read_axes(who, a[1], &attr) || !read_flag(who, "keepdims", a[2], &keep))
         return NULL;
     attr.keepdims = keep;
     if (a[3] && (attr.f = PyFloat_AsDouble(a[3])) == -1 && PyErr_Occurred()) {
@@ -86,7 +86,7 @@ static PyObject *along(PyObject *op, PyObject *const *args, Py_ssize_t n, PyObje
     const char *who = qb_op_at(ops_number(op)).name;
     qb_attr attr = {.i = -1};
     if (!module_args(who, along_names, 1, 2, args, n, kwnames, a) ||
-        (a[1] && !shape_int(who, "axis", a[1], &attr.i)))
+        (a[1] && !read_int(who, "axis", a[1], &attr.i)))
         return NULL;
     return ops_apply(ops_number(op), &attr, a, 1);
 }
@@ -100,10 +100,10 @@ static PyObject *cumsum(PyObject *op, PyObject *const *args, Py_ssize_t n, PyObj
     qb_attr attr = {0};
     bool reverse = false;
     if (!module_args("cumsum", cumsum_names, 1, 3, args, n, kwnames, a) ||
-        !shape_flag("cumsum", "reverse", a[2], &reverse))
+        !read_flag("cumsum", "reverse", a[2], &reverse))
         return NULL;
     const bool flat = !a[1] || a[1] == Py_None;
-    if (!flat && !shape_int("cumsum", "axis", a[1], &attr.i)) return NULL;
+    if (!flat && !read_int("cumsum", "axis", a[1], &attr.i)) return NULL;
     attr.start = reverse;
     PyObject *x = flat ? shape_reshape(a[0], 1, (int64_t[]){-1}) : Py_NewRef(a[0]);
     PyObject *out = x ? ops_apply(ops_number(op), &attr, &x, 1) : NULL;
@@ -140,7 +140,7 @@ static qb_buffer *indices_of(const char *who, PyObject *o)
     if (n && !b) error_raise(&err);
     for (Py_ssize_t i = 0; b && i < n; i++) {
         int64_t index;
-        if (shape_int(who, "an index", PySequence_Fast_GET_ITEM(list, i), &index)) {
+        if (read_int(who, "an index", PySequence_Fast_GET_ITEM(list, i), &index)) {
             ((int64_t *)qb_buffer_data(b))[i] = index;
         } else {
             qb_buffer_release(b);
@@ -155,7 +155,7 @@ static PyObject *indexed(int op, const char *who, PyObject *const *x, Py_ssize_t
                          PyObject *indices, PyObject *axis)
 {
     qb_attr attr = {0};
-    if (axis && !shape_int(who, "axis", axis, &attr.i)) return NULL;
+    if (axis && !read_int(who, "axis", axis, &attr.i)) return NULL;
     attr.buffer = indices_of(who, indices);
     PyObject *out = attr.buffer ? ops_apply(op, &attr, x, n) : NULL;
     qb_buffer_release(attr.buffer);
@@ -188,10 +188,10 @@ static PyObject *pad_slice(PyObject *op, PyObject *const *args, Py_ssize_t n, Py
     PyObject *a[5];
     qb_attr attr = {.step = 1};
     if (!module_args("_pad_slice", pad_names, 4, 5, args, n, kwnames, a) ||
-        !shape_int("_pad_slice", "axis", a[1], &attr.i) ||
-        !shape_int("_pad_slice", "start", a[2], &attr.start) ||
-        !shape_int("_pad_slice", "total", a[3], &attr.length) ||
-        (a[4] && !shape_int("_pad_slice", "step", a[4], &attr.step)))
+        !read_int("_pad_slice", "axis", a[1], &attr.i) ||
+        !read_int("_pad_slice", "start", a[2], &attr.start) ||
+        !read_int("_pad_slice", "total", a[3], &attr.length) ||
+        (a[4] && !read_int("_pad_slice", "step", a[4], &attr.step)))
         return NULL;
     return ops_apply(ops_number(op), &attr, a, 1);
 }

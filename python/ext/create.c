@@ -62,7 +62,7 @@ static PyObject *constant(const char *who, PyObject *const *args, Py_ssize_t n, 
     qb_type t;
     if (!module_args(who, zeros_names, 1, 2, args, n, kwnames, a)) return NULL;
     const int dtype = float64_or(a[1]);
-    if (dtype < 0 || !shape_parse(who, a[0], &t)) return NULL;
+    if (dtype < 0 || !read_shape(who, a[0], &t)) return NULL;
     t.dtype = (uint8_t)dtype;
     return filled(&t, value);
 }
@@ -125,7 +125,7 @@ static PyObject *full(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t 
     qb_type t;
     if (!module_args("full", full_names, 2, 3, args, n, kwnames, a)) return NULL;
     const int dtype = dtype_or(a[2], -1);
-    if ((dtype < 0 && PyErr_Occurred()) || !shape_parse("full", a[0], &t)) return NULL;
+    if ((dtype < 0 && PyErr_Occurred()) || !read_shape("full", a[0], &t)) return NULL;
     return full_of("full", &t, a[1], dtype);
 }
 
@@ -185,10 +185,10 @@ static PyObject *eye(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n
     int64_t rows, columns;
     PyObject *out = NULL, *shape = NULL;
     qb_type t;
-    if (dtype >= 0 && shape_int("eye", "n", a[0], &rows) &&
-        shape_int("eye", "m", a[1] && a[1] != Py_None ? a[1] : a[0], &columns))
+    if (dtype >= 0 && read_int("eye", "n", a[0], &rows) &&
+        read_int("eye", "m", a[1] && a[1] != Py_None ? a[1] : a[0], &columns))
         shape = Py_BuildValue("(LL)", (long long)rows, (long long)columns);
-    if (shape && shape_parse("eye", shape, &t)) {
+    if (shape && read_shape("eye", shape, &t)) {
         t.dtype = (uint8_t)dtype;
         out = filled(&t, 0);
         for (int64_t i = 0; out && i < t.dims[0] && i < t.dims[1]; i++)
@@ -245,8 +245,8 @@ static PyObject *linspace(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssiz
     qb_type t;
     int64_t num;
     if (dtype < 0 || !number("linspace", "start", a[0], &start) ||
-        !number("linspace", "stop", a[1], &stop) || !shape_int("linspace", "num", a[2], &num) ||
-        !shape_parse("linspace", a[2], &t))
+        !number("linspace", "stop", a[1], &stop) || !read_int("linspace", "num", a[2], &num) ||
+        !read_shape("linspace", a[2], &t))
         return NULL;
     const int64_t last = t.dims[0] - 1;
     const double gap = stop - start, step = gap / (double)(last ? last : 1);
@@ -276,7 +276,7 @@ static PyObject *random_array(PyObject *args, const char *format,
     qb_type t;
     if (!PyArg_ParseTuple(args, format, &key, &shape, &dtype, &a, &b)) return NULL;
     const int code = dtype_of(dtype);
-    if (code < 0 || !shape_parse("random", shape, &t)) return NULL;
+    if (code < 0 || !read_shape("random", shape, &t)) return NULL;
     if (code == QB_BOOL) {
         PyErr_SetString(PyExc_TypeError, "random: samples are float32 or float64, not bool");
         return NULL;

@@ -182,21 +182,27 @@ bool ops_add(PyObject *m, const OpRow *row); /* with its example of examples.h a
     "axis: None for all axes, an int or ints, negative ones from the end. keepdims: keep the reduced axes with length 1.\n" \
     "Raises ValueError for an axis that x has not or that is named twice.\n"
 
+/* ---- read.c: parameters; each names `who` and `what` in its exception ---- */
+/* An int, or a list, tuple or NumPy array of ints, at most QB_MAX_RANK of them. Returns their number, -1 with an exception. */
+int read_ints(const char *who, const char *what, PyObject *o, int64_t *out);
+bool read_int(const char *who, const char *what, PyObject *o, int64_t *out);
+/* A parameter that is True or False, also as an int or NumPy's; NULL leaves *out as it is. */
+bool read_flag(const char *who, const char *what, PyObject *o, bool *out);
+/* Axes of a reduction, None, an int or ints, into list and n. */
+bool read_axes(const char *who, PyObject *o, qb_attr *attr);
+bool read_shape(const char *who, PyObject *o, qb_type *t); /* an int or ints >= 1 */
+
 /* ---- shape.c: reductions and structural functions ---- */
 bool shape_init(PyObject *m);
 /* Arguments (axis, start, length, step=1) of a method slice, into the attributes of the op. */
 bool shape_slice_args(PyObject *const *args, Py_ssize_t n, PyObject *kwnames, qb_attr *attr);
-bool shape_int(const char *who, const char *what, PyObject *o, int64_t *out);
-/* A parameter that is True or False, also as an int or NumPy's; NULL leaves *out as it is. */
-bool shape_flag(const char *who, const char *what, PyObject *o, bool *out);
-/* Axes of a reduction, None, an int or ints, into list and n. */
-bool shape_axes(const char *who, PyObject *o, qb_attr *attr);
-bool shape_parse(const char *who, PyObject *o,
-                 qb_type *t); /* a shape argument: an int or ints >= 1 */
 PyObject *shape_reshape(PyObject *x, int rank, const int64_t *dims);
 PyObject *shape_transpose(PyObject *x, int rank, const int64_t *axes);
 PyObject *shape_astype(PyObject *x, int dtype);
 PyObject *shape_broadcast(const char *who, PyObject *x, const qb_type *shape);
+
+/* ---- join.c: concat and stack ---- */
+bool join_init(PyObject *m);
 
 /* ---- compose.c: functions that take more than arrays and axes ---- */
 bool compose_init(PyObject *m);

@@ -16,7 +16,7 @@ static PyObject *shape_new(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObje
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:ShapeDtype", names, &shape, &dtype))
         return NULL;
     const int code = dtype_or(dtype, QB_F64);
-    if (code < 0 || !shape_parse("ShapeDtype", shape, &t)) return NULL;
+    if (code < 0 || !read_shape("ShapeDtype", shape, &t)) return NULL;
     t.dtype = (uint8_t)code;
     return lower_shape_new(&t);
 }

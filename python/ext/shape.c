@@ -1,93 +1,6 @@
 /* shape.c: reductions and structural functions, as functions of the module and as methods.
-   Arguments are read here; axes, lengths and dtypes are judged by the core, which knows the
-   messages. */
+   Axes, lengths and dtypes are judged by the core, which knows the messages. */
 #include "ext.h"
-
-/* ---- reading arguments ---- */
-
-bool shape_int(const char *who, const char *what, PyObject *o, int64_t *out)
-{
-    if (PyBool_Check(o) || !PyIndex_Check(o) || array_check(o)) {
-        PyErr_Format(PyExc_TypeError, "%s: %s is a Python int, not %s", who, what, stage_kind(o));
-        return false;
-    }
-    PyObject *index = PyNumber_Index(o);
-    if (!index) { /* NumPy's arrays look like ints */
-        if (PyErr_ExceptionMatches(PyExc_TypeError))
-            PyErr_Format(PyExc_TypeError, "%s: %s is a Python int, not %s", who, what,
-                         stage_kind(o));
-        return false;
-    }
-    int overflow;
-    *out = PyLong_AsLongLongAndOverflow(index, &overflow);
-    Py_DECREF(index);
-    if (overflow) *out = overflow > 0 ? INT64_MAX : INT64_MIN;
-    return *out != -1 || !PyErr_Occurred();
-}
-
-bool shape_flag(const char *who, const char *what, PyObject *o, bool *out)
-{
-    if (!o) return true;
-    const char *type = Py_TYPE(o)->tp_name;
-    if (PyLong_Check(o) || !strcmp(type, "numpy.bool") || !strcmp(type, "numpy.bool_")) {
-        const int truth = PyObject_IsTrue(o);
-        *out = truth > 0;
-        return truth >= 0;
-    }
-    PyErr_Format(PyExc_TypeError, "%s: %s is True or False, not %s", who, what, stage_kind(o));
-    return false;
-}
-
-/* An int, or a list, tuple or NumPy array of ints, at most QB_MAX_RANK of them. Returns their
-   number, -1 with an exception. */
-static int ints(const char *who, const char *what, PyObject *o, int64_t *out)
-{
-    if (ops_foreign(o) && !view_check(o) && PyObject_HasAttrString(o, "tolist")) {
-        PyObject *plain = PyObject_CallMethod(o, "tolist", NULL);
-        const int n = !plain ? -1 : ops_foreign(plain) ? -2 : ints(who, what, plain, out);
-        Py_XDECREF(plain);
-        if (n > -2) return n;
-    }
-    if (!PyList_Check(o) && !PyTuple_Check(o) && !PyRange_Check(o))
-        return shape_int(who, what, o, out) ? 1 : -1;
-    PyObject *list = PySequence_Fast(o, "not a sequence");
-    if (!list) return -1;
-    Py_ssize_t n = PySequence_Fast_GET_SIZE(list);
-    if (n > QB_MAX_RANK) {
-        PyErr_Format(PyExc_ValueError, "%s: %s has %zd entries; at most %d axes", who, what, n,
-                     QB_MAX_RANK);
-        n = -1;
-    }
-    for (Py_ssize_t i = 0; i < n; i++)
-        if (!shape_int(who, what, PySequence_Fast_GET_ITEM(list, i), &out[i])) n = -1;
-    Py_DECREF(list);
-    return (int)n;
-}
-
-bool shape_axes(const char *who, PyObject *o, qb_attr *attr)
-{
-    attr->n = -1;
-    return !o || o == Py_None || (attr->n = ints(who, "axis", o, attr->list)) >= 0;
-}
-
-bool shape_parse(const char *who, PyObject *o, qb_type *t)
-{
-    *t = (qb_type){.dtype = QB_F64};
-    const int n = ints(who, "shape", o, t->dims);
-    if (n < 0) return false;
-    t->rank = (uint8_t)n;
-    for (int i = 0; i < n; i++)
-        if (t->dims[i] < 1) {
-            PyErr_Format(
-                PyExc_ValueError,
-                "%s: shape %R: lengths are at least 1; arrays without elements are not supported",
-                who, o);
-            return false;
-        }
-    if (qb_type_size(t) >= 0) return true;
-    PyErr_Format(PyExc_MemoryError, "%s: an array of shape %R is larger than any memory", who, o);
-    return false;
-}
 
 /* ---- used by other files ---- */
 
@@ -132,7 +45,7 @@ static PyObject *reduce(PyObject *op, PyObject *const *args, Py_ssize_t n, PyObj
     qb_attr attr = {.n = -1};
     if (!module_args(who, reduce_names, 1, 3, args, n, kwnames, a)) return NULL;
     bool keep = false;
-    if (!shape_axes(who, a[1], &attr) || !shape_flag(who, "keepdims", a[2], &keep)) return NULL;
+    if (!read_axes(who, a[1], &attr) || !read_flag(who, "keepdims", a[2], &keep)) return NULL;
     attr.keepdims = keep;
     return ops_apply(number, &attr, a, 1);
 }
@@ -189,7 +102,7 @@ static PyObject *powi(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t
     PyObject *a[2];
     qb_attr attr = {0};
     if (!module_args("powi", powi_names, 2, 2, args, n, kwnames, a) ||
-        !shape_int("powi", "exponent", a[1], &attr.i))
+        !read_int("powi", "exponent", a[1], &attr.i))
         return NULL;
     return ops_apply(core.op.powi, &attr, a, 1);
 }
@@ -222,7 +135,7 @@ static PyObject *with_list(const char *who, PyObject *const *args, Py_ssize_t n,
     } else if (!module_args(who, names, required, 2, args, n, kwnames, a)) {
         return NULL;
     }
-    if (a[1] && a[1] != Py_None) attr->n = ints(who, names[1], a[1], attr->list);
+    if (a[1] && a[1] != Py_None) attr->n = read_ints(who, names[1], a[1], attr->list);
     const bool failed = a[1] && a[1] != Py_None && attr->n < 0;
     Py_XDECREF(many);
     *x = a[0];
@@ -258,7 +171,7 @@ static PyObject *broadcast_to(PyObject *Py_UNUSED(op), PyObject *const *args, Py
     PyObject *a[2];
     qb_type shape;
     if (!module_args("broadcast_to", shape_names, 2, 2, args, n, kwnames, a) ||
-        !shape_parse("broadcast_to", a[1], &shape))
+        !read_shape("broadcast_to", a[1], &shape))
         return NULL;
     return shape_broadcast("broadcast_to", a[0], &shape);
 }
@@ -267,10 +180,10 @@ static PyObject *broadcast_to(PyObject *Py_UNUSED(op), PyObject *const *args, Py
 static bool slice_attr(PyObject *const *a, qb_attr *attr)
 {
     *attr = (qb_attr){.step = 1};
-    return shape_int("slice", "axis", a[0], &attr->i) &&
-           shape_int("slice", "start", a[1], &attr->start) &&
-           shape_int("slice", "length", a[2], &attr->length) &&
-           (!a[3] || shape_int("slice", "step", a[3], &attr->step));
+    return read_int("slice", "axis", a[0], &attr->i) &&
+           read_int("slice", "start", a[1], &attr->start) &&
+           read_int("slice", "length", a[2], &attr->length) &&
+           (!a[3] || read_int("slice", "step", a[3], &attr->step));
 }
 
 static const char *const slice_names[] = {"x", "axis", "start", "length", "step"};
@@ -297,131 +210,6 @@ static PyObject *slice_method(PyObject *op, PyObject *const *args, Py_ssize_t n,
     qb_attr attr;
     if (!n || !tensor_check(args[0])) return slice(op, args, n, kwnames);
     return shape_slice_args(args + 1, n - 1, kwnames, &attr) ? view_slice(args[0], &attr) : NULL;
-}
-
-/* Elements of the sequence o, as arrays, in a new tuple. */
-static PyObject *parts(const char *who, PyObject *o)
-{
-    PyObject *tuple = NULL;
-    if (PyList_Check(o) || PyTuple_Check(o)) {
-        tuple = PySequence_Tuple(o);
-    } else if (array_check(o) || ops_foreign(o)) {
-        PyObject *x = ops_array(o);
-        if (!x) return error_says("array", who);
-        tuple = PySequence_Tuple(x);
-        Py_DECREF(x);
-    }
-    if (!tuple) {
-        if (!PyErr_Occurred())
-            PyErr_Format(PyExc_TypeError, "%s takes a list of arrays, not %s", who, stage_kind(o));
-        return NULL;
-    }
-    if (!PyTuple_GET_SIZE(tuple)) {
-        PyErr_Format(PyExc_ValueError, "%s needs at least one array", who);
-        Py_CLEAR(tuple);
-    }
-    return tuple;
-}
-
-static const char *const concat_names[] = {"matrices", "axis"};
-
-static PyObject *concat(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n,
-                        PyObject *kwnames)
-{
-    PyObject *a[2];
-    qb_attr attr = {0};
-    if (!module_args("concat", concat_names, 1, 2, args, n, kwnames, a) ||
-        (a[1] && !shape_int("concat", "axis", a[1], &attr.i)))
-        return NULL;
-    PyObject *list = parts("concat", a[0]);
-    PyObject *out =
-        list ? ops_apply(core.op.concat, &attr, PySequence_Fast_ITEMS(list), PyTuple_GET_SIZE(list))
-             : NULL;
-    Py_XDECREF(list);
-    return out;
-}
-
-/* Item i of a tuple of our own becomes y, unless that is NULL. */
-static bool put(PyObject *tuple, Py_ssize_t i, PyObject *y)
-{
-    if (!y) return false;
-    Py_DECREF(PyTuple_GET_ITEM(tuple, i));
-    PyTuple_SET_ITEM(tuple, i, y);
-    return true;
-}
-
-/* A new axis of length 1 at `axis` of the result, which may be negative. */
-static PyObject *expand(PyObject *o, int64_t axis)
-{
-    PyObject *x = ops_array(o);
-    if (!x) return NULL;
-    const qb_type *t = array_type(x);
-    const int64_t at = axis < 0 ? axis + t->rank + 1 : axis;
-    int64_t dims[QB_MAX_RANK + 1];
-    PyObject *out = NULL;
-    if (at < 0 || at > t->rank) {
-        PyErr_Format(PyExc_ValueError, "stack: axis %lld is out of range for arrays with %d axes",
-                     (long long)axis, t->rank);
-    } else if (t->rank == QB_MAX_RANK) {
-        PyErr_Format(PyExc_ValueError, "stack: the arrays have %d axes, and none has more",
-                     t->rank);
-    } else {
-        for (int i = 0, j = 0; i <= t->rank; i++) dims[i] = i == at ? 1 : t->dims[j++];
-        out = shape_reshape(x, t->rank + 1, dims);
-    }
-    Py_DECREF(x);
-    return out;
-}
-
-static bool equal_shapes(PyObject *list)
-{
-    for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(list); i++) {
-        PyObject *x = PyTuple_GET_ITEM(list, 0), *y = PyTuple_GET_ITEM(list, i);
-        const qb_type *s = array_type(x), *t = array_type(y);
-        if (s->rank == t->rank && !memcmp(s->dims, t->dims, sizeof *s->dims * s->rank)) continue;
-        PyObject *a = array_shape_list(s), *b = array_shape_list(t);
-        if (a && b)
-            PyErr_Format(PyExc_ValueError, "stack: array 0 has shape %R, array %zd has %R", a, i,
-                         b);
-        Py_XDECREF(a);
-        Py_XDECREF(b);
-        return false;
-    }
-    return true;
-}
-
-static bool is_number(PyObject *o) { return PyFloat_Check(o) || PyLong_Check(o); }
-
-static const char *const stack_names[] = {"tensors", "axis"};
-
-static PyObject *stack(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n,
-                       PyObject *kwnames)
-{
-    PyObject *a[2], *out = NULL;
-    qb_attr attr = {0};
-    if (!module_args("stack", stack_names, 1, 2, args, n, kwnames, a) ||
-        (a[1] && !shape_int("stack", "axis", a[1], &attr.i)))
-        return NULL;
-    PyObject *list = parts("stack", a[0]);
-    if (!list) return NULL;
-    bool numbers = true; /* alone they stack to float64, beside arrays they take their dtype */
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(list); i++)
-        numbers &= is_number(PyTuple_GET_ITEM(list, i));
-    bool ok = true;
-    for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(list); i++) {
-        PyObject *x = PyTuple_GET_ITEM(list, i);
-        ok = put(list, i, !numbers && is_number(x) ? shape_reshape(x, 0, attr.list) : ops_array(x));
-    }
-    if (!ok) error_says("array", "stack");
-    ok = ok && equal_shapes(list);
-    for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(list); i++) {
-        ok = put(list, i, expand(PyTuple_GET_ITEM(list, i), attr.i));
-    }
-    if (ok)
-        out = ops_apply(core.op.concat, &attr, PySequence_Fast_ITEMS(list), PyTuple_GET_SIZE(list));
-    if (ok && !out) error_says("concat", "stack");
-    Py_DECREF(list);
-    return out;
 }
 
 /* x.gt(y): the comparison as 0 and 1 of x's dtype. */
@@ -554,15 +342,6 @@ bool shape_init(PyObject *m)
          "Raises IndexError when they leave the axis, ValueError for length < 1, step 0 or an axis "
          "that x has not.\n",
          slice_method, 0, AS_METHOD},
-        {"concat",
-         "concat(matrices, axis=0)\n--\n\nArrays one after the other along an axis.\n\nmatrices: a "
-         "list or tuple of arrays of one dtype that agree outside axis; else ValueError.\n",
-         concat, 0, AS_FUNCTION},
-        {"stack",
-         "stack(tensors, axis=0)\n--\n\nArrays of one shape along a new axis.\n\ntensors: a list "
-         "or tuple of arrays or numbers of one dtype and shape; else ValueError. axis: place of "
-         "the new axis, negative from the end.\n",
-         stack, 0, AS_FUNCTION},
         {"__round__", "__round__(self, ndigits=None)\n--\n\nNearest integers, half to even.\n",
          rounded, core.op.round, AS_METHOD},
         {"gt", "gt(self, rhs)\n--\n\nself > rhs as a mask of 0 and 1 in the dtype of self.\n", gt,

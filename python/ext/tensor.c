@@ -205,7 +205,7 @@ static PyObject *construct(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObje
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O:Tensor", names, &shape, &data, &dtype))
         return NULL;
     const int code = dtype_or(dtype, -1);
-    if ((code < 0 && PyErr_Occurred()) || !shape_parse("Tensor", shape, &t)) return NULL;
+    if ((code < 0 && PyErr_Occurred()) || !read_shape("Tensor", shape, &t)) return NULL;
     return convert_flat(&t, data, code);
 }
 
@@ -234,7 +234,7 @@ static PyObject *from_bytes(PyObject *Py_UNUSED(m), PyObject *args)
     Py_ssize_t n;
     qb_type t;
     if (!PyArg_ParseTuple(args, "Oy#O:_from_bytes", &shape, &data, &n, &dtype) ||
-        !shape_parse("Tensor", shape, &t))
+        !read_shape("Tensor", shape, &t))
         return NULL;
     const int code = dtype_of(dtype);
     if (code < 0) return NULL;
