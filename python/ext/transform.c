@@ -5,11 +5,31 @@
    one plan, with or without jit around it. */
 #include "ext.h"
 
+/* A call inside a trace. The function meets what it would meet outside: sorted keywords, and arrays in place of NumPy's. */
+static PyObject *nested(Transform *t, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    qb_options options;
+    Call c;
+    if (t->kind == DO_JIT && !jit_options(t, &options)) return NULL;
+    if (!call_sort(t, args, n, kwnames, &c)) return NULL;
+    bool ok = true;
+    for (Py_ssize_t i = 0; ok && i < c.n; i++) {
+        PyObject *x = c.opaque && c.opaque[i] ? Py_NewRef(c.args[i]) : stage_imported(c.args[i]);
+        ok = x != NULL;
+        if (ok) Py_SETREF(c.args[i], x);
+    }
+    const Py_ssize_t n_keywords = c.kwnames ? PyTuple_GET_SIZE(c.kwnames) : 0;
+    for (Py_ssize_t i = 0; i < n_keywords; i++) c.args[c.n + i] = c.kwvalues[i];
+    PyObject *out = ok ? transform_traced(t, c.args, c.n, c.kwnames) : NULL;
+    call_free(&c);
+    return out;
+}
+
 static PyObject *call(PyObject *o, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     Transform *t = (Transform *)o;
-    if (!frame_top()) return jit_call(t, args, nargsf, kwnames);
-    return transform_traced(t, args, PyVectorcall_NARGS(nargsf), kwnames);
+    const Py_ssize_t n = PyVectorcall_NARGS(nargsf);
+    return frame_top() ? nested(t, args, n, kwnames) : jit_call(t, args, nargsf, kwnames);
 }
 
 PyObject *transform_traced(Transform *t, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
