@@ -463,7 +463,7 @@ def jvp_with(rule, fun=None):
         (
             vjp_with(lambda r, ct: (ct,), fwd=lambda x: (qb.sum(x), x)),
             TypeError,
-            r"fwd's out '' is float64\[\]; it should be",
+            r"fwd's out is float64\[\]; it should be",
         ),
         (
             vjp_with(lambda r, ct: (ct,), fun=lambda x: (x, x > 0)),
@@ -471,14 +471,49 @@ def jvp_with(rule, fun=None):
             r"result '1' is bool\[2\]; results are floating",
         ),
         (jvp_with(lambda p, t: p[0]), TypeError, r"the rule returns \(primal_out, tangent_out\)"),
-        (jvp_with(lambda p, t: (p[0], qb.sum(t[0]))), TypeError, "tangent_out ''"),
+        (jvp_with(lambda p, t: (p[0], qb.sum(t[0]))), TypeError, "tangent_out is float64"),
         (jvp_with(lambda p, t: (p[0], t[0] * t[0])), ValueError, "are not linear"),
         (jvp_with(lambda p, t: (p[0], qb.where(t[0] > 0, t[0], 0.0))), ValueError, "are not linear"),
+        (jvp_with(lambda p, t: (p[0], t[0] + 1.0)), ValueError, "are not linear"),
+        (jvp_with(lambda p, t: (p[0], (t[0] - p[0]) * 2.0)), ValueError, "are not linear"),
+        (jvp_with(lambda p, t: (p[0], p[0])), ValueError, "are not linear"),
+        (jvp_with(lambda p, t: (p[0], qb.exp(t[0] * 0.0))), ValueError, "are not linear"),
+        (jvp_with(lambda p, t: (p[0], qb.concat([t[0][:1], p[0][1:]], 0))), ValueError, "are not linear"),
+        (jvp_with(lambda p, t: (p[0], qb.where(p[0] > 2.0, t[0], p[0]))), ValueError, "are not linear"),
     ],
 )
 def test_rules_that_do_not_fit(use, kind, match):
     with pytest.raises(kind, match=match):
         use()
+
+
+@pytest.mark.parametrize(
+    "rule, want",
+    [
+        (lambda x, t: t * qb.exp(x - 1.0) + 0.0, [1.0, 1.0]),
+        (lambda x, t: qb.where(x > 0, t, 0.0) - x * 0.0, [1.0, 1.0]),
+        (lambda x, t: qb.concat([t[:1] / x[:1], qb.zeros((1,))], 0), [1.0, 0.0]),
+        (lambda x, t: qb.fori_loop(0, 3, lambda i, c: c * x + t, qb.zeros((2,))), [3.0, 3.0]),
+        (lambda x, t: qb.cond(x[0] > 0, lambda: t * 2.0, lambda: t), [2.0, 2.0]),
+        (lambda x, t: qb.zeros_like(x), [0.0, 0.0]),
+        (lambda x, t: 0.0 * x, [0.0, 0.0]),
+        (lambda x, t: qb.pad(t[:1] * x[:1], (0, 1)) + qb.flip(t) - qb.mean(t), [1.0, 0.0]),
+    ],
+)
+def test_rules_that_are_linear_whatever_they_look_like(rule, want):
+    assert jvp_with(lambda p, t: (p[0] * 2.0, rule(p[0], t[0])))().tolist() == pytest.approx(want)
+
+
+def test_results_without_an_array():
+    """They are what the function returned, where there is nothing to differentiate."""
+    for f in (lambda x: (3.0, None, "text", True), lambda x: 2, lambda x: None):
+        g = qb.custom_jvp(f)
+        g.defjvp(lambda p, t, f=f: (f(p[0]), f(p[0])))
+        h = qb.custom_vjp(f)
+        h.defvjp(lambda x, f=f: (f(x), x), lambda r, ct: (None,))
+        for call in (qb.checkpoint(f), g, h):
+            assert qb.jit(call)(1.0) == f(1.0) == qb.jit(call)(qb.array(1.0))
+            assert qb.grad(lambda x, call=call: x * x if call(x) else x * x)(3.0).item() == 6.0
 
 
 def test_eager_arrays_are_fine_as_cotangents():
@@ -519,6 +554,12 @@ def test_keywords_and_argument_numbers():
     last = qb.custom_vjp(lambda x, k: k * x, nondiff_argnums=-1)
     last.defvjp(lambda x, k: (k * x, None), lambda k, r, ct: (k * ct,))
     assert qb.grad(lambda x: last(x, 4))(1.0).item() == 4.0
+
+
+def test_an_argument_number_given_twice_counts_once():
+    f = qb.custom_vjp(lambda x, k: x * k, nondiff_argnums=(1, -1))
+    f.defvjp(lambda x, k: (x * k, None), lambda k, r, ct: (ct * k * 2.0,))
+    assert qb.grad(lambda x: f(x, 3.0))(1.0).item() == 6.0
 
 
 def test_rules_in_several_threads_do_not_meet():
