@@ -381,6 +381,49 @@ def test_cotangents_mirror_the_arguments():
     assert h["a"].item() == 3.0
 
 
+def several(x):
+    return qb.sin(x), x * 2.0, qb.cos(x)
+
+
+def with_rules():
+    f, g = qb.custom_jvp(several), qb.custom_vjp(several)
+    f.defjvp(lambda p, t: (several(p[0]), (t[0] * qb.cos(p[0]), t[0] * 2.0, -t[0] * qb.sin(p[0]))))
+    g.defvjp(lambda x: (several(x), x), lambda x, ct: (ct[0] * qb.cos(x) + ct[1] * 2.0 - ct[2] * qb.sin(x),))
+    return f, g, qb.checkpoint(several)
+
+
+@pytest.mark.parametrize("f", with_rules())
+def test_a_branch_whose_predicate_a_rule_makes_constant(f):
+    """The predicate is known once the value of the inner function is written out; what the branch holds comes in after that."""
+    one = qb.checkpoint(lambda k: qb.sin(k))
+    x = qb.array([0.5, 1.0])
+    otherwise = qb.custom_jvp(lambda x: x)  # whose rule computes the value in another way
+    otherwise.defjvp(lambda p, t: (qb.log(qb.exp(p[0])), t[0]))
+
+    def chosen(x, depth):
+        inner = (lambda x: chosen(x, depth - 1)) if depth else (lambda x: f(otherwise(x))[1] * x[0])
+        return qb.cond(one(qb.array(1.0)) > 0, inner, lambda x: x, x)
+
+    for depth in range(3):
+        g = lambda x, depth=depth: chosen(x, depth)  # noqa: E731
+        assert qb.jit(g)(x).tolist() == [0.5, 1.0]
+        assert qb.grad(lambda x, g=g: qb.sum(g(x)))(x).tolist() == [4.0, 1.0]
+        assert qb.vmap(g)(qb.stack([x, x])).tolist() == [[0.5, 1.0]] * 2
+        assert qb.hessian(lambda x, g=g: qb.sum(g(x)))(x).tolist() == [[4.0, 2.0], [2.0, 0.0]]
+
+
+@pytest.mark.parametrize("f", with_rules())
+def test_the_text_of_a_loop_holds_the_value_of_a_function_with_a_rule(f):
+    def text(f):
+        def step(i, c):
+            a, b, d = f(c)
+            return a + b * d
+
+        return qb.jit(lambda x: qb.fori_loop(0, 3, step, x)).lower(qb.ones((2,))).program.stablehlo_text()
+
+    assert text(f) == text(several)
+
+
 def test_as_methods_and_in_trees():
     class Model:
         def __init__(self, k):
