@@ -590,6 +590,18 @@ static bool homogeneous(const Graph *rule, uint32_t operands, uint8_t *known)
     return true;
 }
 
+/* Is there a loop without a bound, at any depth? It has no transpose, and may serve forward mode all the same. */
+static bool unbounded(const Graph *g)
+{
+    for (Id i = 0; i < g->n_nodes; i++) {
+        const Node *n = &g->nodes[i];
+        if (n->op == OP_while && !n->attr->length) return true;
+        for (Graph *const *s = n->sub; s && *s; s++)
+            if (unbounded(*s)) return true;
+    }
+    return false;
+}
+
 /* Do the tangents of the results depend on those of the operands linearly? Then their transpose does not know them. */
 bool custom_linear(Graph *g, const Graph *rule, int operands)
 {
@@ -597,6 +609,9 @@ bool custom_linear(Graph *g, const Graph *rule, int operands)
     Body b;
     bool linear = true, *live;
     if (!body_open(&b, g)) return false;
+    uint8_t *known = body_alloc(&b, rule->n_values + (size_t)1, 1);
+    if (known) linear = homogeneous(rule, (uint32_t)operands, known);
+    if (!linear || unbounded(rule)) return body_drop(&b), linear;
     Val *in = body_alloc(&b, 2 * (size_t)m + 1, sizeof *in),
         *outs = body_alloc(&b, 4 * (size_t)results + 1, sizeof *outs);
     bool *want = body_alloc(&b, m + (size_t)1, sizeof *want);
@@ -614,8 +629,6 @@ bool custom_linear(Graph *g, const Graph *rule, int operands)
             for (uint32_t k = 0; k < m; k++) graph_output(b.body, in[m + k]);
         live = body_close(&b) ? body_alloc(&b, b.body->n_values + (size_t)1, sizeof *live) : NULL;
         linear = !live || !reads_inputs(b.body, (uint32_t)operands, m, live);
-        uint8_t *known = linear ? body_alloc(&b, rule->n_values + (size_t)1, 1) : NULL;
-        if (known) linear = homogeneous(rule, (uint32_t)operands, known);
     }
     body_drop(&b);
     return linear;

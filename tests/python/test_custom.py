@@ -547,6 +547,23 @@ def test_rules_that_are_linear_whatever_they_look_like(rule, want):
     assert jvp_with(lambda p, t: (p[0] * 2.0, rule(p[0], t[0])))().tolist() == pytest.approx(want)
 
 
+@wraps
+def test_a_rule_with_a_loop_without_a_bound_serves_forward_mode(wrap):
+    def loop(x):
+        return qb.while_loop(lambda c: qb.sum(c) < 50.0, lambda c: c * 2.0 + qb.sin(c), x)
+
+    f = qb.custom_jvp(loop)
+    f.defjvp(lambda p, t: qb.jvp(loop, p, t))
+    x = qb.array([1.0, 2.0])
+    value, tangent = wrap(lambda x: qb.jvp(f, (x,), (x,)))(x)
+    want = qb.jvp(loop, (x,), (x,))
+    assert (value.tolist(), tangent.tolist()) == (want[0].tolist(), want[1].tolist())
+    assert wrap(lambda x: f(x))(x).tolist() == value.tolist()
+    assert wrap(qb.jacobian(f))(x).tolist() == qb.jacobian(loop)(x).tolist()
+    with pytest.raises(ValueError, match="no reverse mode without a bound: pass max_steps=n"):
+        wrap(qb.grad(lambda x: qb.sum(f(x))))(x)
+
+
 def test_results_without_an_array():
     """They are what the function returned, where there is nothing to differentiate."""
     for f in (lambda x: (3.0, None, "text", True), lambda x: 2, lambda x: None):
