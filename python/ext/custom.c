@@ -93,6 +93,14 @@ static bool complain(const Custom *c, PyObject *class, const char *format, ...)
     return false;
 }
 
+/* " 'p/b'": where a leaf is; nothing for a tree that is a leaf. */
+static PyObject *place(TreeDef *tree, Py_ssize_t leaf)
+{
+    PyObject *path = tree_path_text(tree, leaf, 0);
+    if (path && PyUnicode_GET_LENGTH(path)) Py_SETREF(path, PyUnicode_FromFormat(" '%U'", path));
+    return path;
+}
+
 /* x becomes the next output of f. want: its type, NULL: any floating one. */
 static bool put_output(const Custom *c, Frame *f, PyObject *x, const qb_type *want,
                        const char *what, PyObject *path)
@@ -100,8 +108,7 @@ static bool put_output(const Custom *c, Frame *f, PyObject *x, const qb_type *wa
     qb_error err = {0};
     qb_value v;
     if (!array_check(x) && !ops_foreign(x) && !(want && PyFloat_Check(x)))
-        return complain(c, PyExc_TypeError, "%s '%U' is %s, not an array", what, path,
-                        stage_kind(x));
+        return complain(c, PyExc_TypeError, "%s%U is %s, not an array", what, path, stage_kind(x));
     if (!frame_lift(f, x, &v)) return false;
     const qb_type *t = qb_type_of(v);
     const bool same = !want || (t->dtype == want->dtype && t->rank == want->rank &&
@@ -109,9 +116,9 @@ static bool put_output(const Custom *c, Frame *f, PyObject *x, const qb_type *wa
     if (!same || t->dtype == QB_BOOL) {
         PyObject *a = dtype_text(t), *b = want ? dtype_text(want) : NULL;
         if (a && b)
-            complain(c, PyExc_TypeError, "%s '%U' is %U; it should be %U", what, path, a, b);
+            complain(c, PyExc_TypeError, "%s%U is %U; it should be %U", what, path, a, b);
         else if (a && !want)
-            complain(c, PyExc_TypeError, "%s '%U' is %U; results are floating", what, path, a);
+            complain(c, PyExc_TypeError, "%s%U is %U; results are floating", what, path, a);
         Py_XDECREF(a);
         Py_XDECREF(b);
         return false;
@@ -130,7 +137,7 @@ static bool put_results(Custom *c, PyObject *result)
     for (Py_ssize_t i = 0; i < o->leaves.n; i++) {
         o->index[i] = -1;
         if (!array_check(o->leaves.v[i])) continue;
-        PyObject *path = tree_path_text(o->tree, i, 0);
+        PyObject *path = place(o->tree, i);
         const bool ok = path && put_output(c, c->value, o->leaves.v[i], NULL, "result", path);
         Py_XDECREF(path);
         if (!ok) return false;
@@ -152,7 +159,7 @@ static bool put_like(const Custom *c, Frame *f, PyObject *x, const char *what)
     for (Py_ssize_t i = 0; ok && i < o->leaves.n; i++) {
         if (o->index[i] < 0) continue;
         const qb_type t = *qb_type_of(qb_graph_output_at(c->value->graph, o->index[i]));
-        PyObject *path = tree_path_text(o->tree, i, 0);
+        PyObject *path = place(o->tree, i);
         ok = path && put_output(c, f, leaves.v[i], &t, what, path);
         Py_XDECREF(path);
     }
@@ -290,12 +297,12 @@ static bool put_gradient(const Custom *c, Frame *f, Py_ssize_t leaf, PyObject *c
 {
     if (!floating(c, leaf)) return true;
     if (ct == Py_None) return put_zeros(c, f, leaf);
-    PyObject *path = tree_path_text(c->tree, leaf, 0);
+    PyObject *path = place(c->tree, leaf);
     qb_type t = *qb_type_of(c->x[c->input[leaf]]);
     bool ok = path;
     if (ok && !array_check(ct) && !ops_foreign(ct))
         ok = complain(c, PyExc_TypeError,
-                      "the cotangent '%U' of bwd is %s; it is an array, or None for zeros", path,
+                      "the cotangent of bwd%U is %s; it is an array, or None for zeros", path,
                       stage_kind(ct));
     ok = ok && put_output(c, f, ct, &t, "the cotangent of bwd", path);
     Py_XDECREF(path);
@@ -375,11 +382,12 @@ static PyObject *emit(Custom *c, Kind kind)
     qb_value *z = PyMem_Calloc((size_t)qb_graph_output_count(f->graph) + 1, sizeof *z);
     if (!z) return PyErr_NoMemory();
     frame_locate(c->outer);
-    const bool ok = kind == CHECKPOINT ? qb_checkpoint(g, f->graph, f->bound, f->n_inputs, z, &err)
-                    : kind == JVP
-                        ? qb_custom_jvp(g, c->name, f->graph, c->rule->graph, c->x, c->n, z, &err)
-                        : qb_custom_vjp(g, c->name, f->graph, c->rule->graph, c->back->graph, c->x,
-                                        c->n, z, &err);
+    const bool ok =
+        !qb_graph_output_count(f->graph) ? true /* nothing that is traced comes out */
+        : kind == CHECKPOINT ? qb_checkpoint(g, f->graph, f->bound, f->n_inputs, z, &err)
+        : kind == JVP ? qb_custom_jvp(g, c->name, f->graph, c->rule->graph, c->x, c->n, z, &err)
+                      : qb_custom_vjp(g, c->name, f->graph, c->rule->graph, c->back->graph, c->x,
+                                      c->n, z, &err);
     PyObject *out = ok ? stage_result(c->outer, &c->out, z) : error_raise(&err);
     PyMem_Free(z);
     return out;

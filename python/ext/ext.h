@@ -344,6 +344,7 @@ void stage_free_argument(Diff *d);
 /* x with numbers and foreign arrays as Tensors: numbers in the dtype of the leaf of `like` there,
    float64 without it (NULL). */
 PyObject *stage_arrays(PyObject *x, const Leaves *like);
+PyObject *stage_imported(PyObject *x); /* x with foreign arrays alone as Tensors: what a function gets from a call */
 bool stage_zeros(Frame *f, const qb_type *t, double value,
                  qb_value *out);     /* a constant in every element */
 const char *stage_kind(PyObject *o); /* "a str": for messages */

@@ -73,9 +73,10 @@ static bool take_result(Grad *g, PyObject *result)
         value = PyTuple_GET_ITEM(result, 0);
         aux = PyTuple_GET_ITEM(result, 1);
     }
-    if (!array_check(value)) return not_scalar(g->t, value);
-    const qb_type *type = array_type(value);
-    if (type->rank || type->dtype == QB_BOOL) return not_scalar(g->t, value);
+    const bool number = PyFloat_Check(value) || (PyLong_Check(value) && !PyBool_Check(value));
+    if (array_check(value) ? array_type(value)->rank || array_type(value)->dtype == QB_BOOL
+                           : !number || g->n_diff) /* a number has a gradient in no argument */
+        return not_scalar(g->t, value);
     return stage_outputs(g->f, value, &g->out) && (!aux || stage_outputs(g->f, aux, &g->aux));
 }
 

@@ -319,14 +319,14 @@ static bool interrupt(void *Py_UNUSED(arg))
     return stop;
 }
 
+/* _imported(x): x with Tensors in place of NumPy's arrays. */
+static PyObject *imported(PyObject *Py_UNUSED(m), PyObject *x) { return stage_imported(x); }
+
 static PyMethodDef functions[] = {
-    {"_tracing", tracing, METH_NOARGS, NULL},
-    {"_leaf_type", leaf_type, METH_O, NULL},
-    {"_trace_body", trace_body, METH_VARARGS, NULL},
-    {"_cond", make_cond, METH_VARARGS, NULL},
-    {"_scan", make_scan, METH_VARARGS, NULL},
-    {"_while", make_while, METH_VARARGS, NULL},
-    {0},
+    {"_imported", imported, METH_O, NULL},      {"_tracing", tracing, METH_NOARGS, NULL},
+    {"_leaf_type", leaf_type, METH_O, NULL},    {"_trace_body", trace_body, METH_VARARGS, NULL},
+    {"_cond", make_cond, METH_VARARGS, NULL},   {"_scan", make_scan, METH_VARARGS, NULL},
+    {"_while", make_while, METH_VARARGS, NULL}, {0},
 };
 static PyGetSetDef getset[] = {{"types", body_types, NULL, NULL, NULL}, {0}};
 static PyType_Slot slots[] = {{Py_tp_dealloc, dealloc}, {Py_tp_getset, getset}, {0}};

@@ -93,6 +93,25 @@ PyObject *stage_arrays(PyObject *x, const Leaves *like)
     return out;
 }
 
+PyObject *stage_imported(PyObject *x)
+{
+    Leaves leaves = {0};
+    TreeDef *tree = tree_flatten(x, &leaves);
+    bool ok = tree, changed = false;
+    for (Py_ssize_t i = 0; ok && i < leaves.n; i++) {
+        PyObject *leaf = leaves.v[i];
+        if (array_check(leaf) || PyFloat_CheckExact(leaf)) continue;
+        if (!PyFloat_Check(leaf) && !ops_foreign(leaf)) continue;
+        PyObject *array = convert_array(leaf, -1, true, NULL);
+        ok = changed = array != NULL;
+        if (ok) Py_SETREF(leaves.v[i], array);
+    }
+    PyObject *out = !ok ? NULL : changed ? tree_unflatten(tree, leaves.v) : Py_NewRef(x);
+    leaves_free(&leaves);
+    Py_XDECREF(tree);
+    return out;
+}
+
 bool stage_zeros(Frame *f, const qb_type *t, double value, qb_value *out)
 {
     qb_error err = {0};

@@ -5,11 +5,31 @@
    one plan, with or without jit around it. */
 #include "ext.h"
 
+/* A call inside a trace. The function meets what it would meet outside: sorted keywords, and arrays in place of NumPy's. */
+static PyObject *nested(Transform *t, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    qb_options options;
+    Call c;
+    if (t->kind == DO_JIT && !jit_options(t, &options)) return NULL;
+    if (!call_sort(t, args, n, kwnames, &c)) return NULL;
+    bool ok = true;
+    for (Py_ssize_t i = 0; ok && i < c.n; i++) {
+        PyObject *x = c.opaque && c.opaque[i] ? Py_NewRef(c.args[i]) : stage_imported(c.args[i]);
+        ok = x != NULL;
+        if (ok) Py_SETREF(c.args[i], x);
+    }
+    const Py_ssize_t n_keywords = c.kwnames ? PyTuple_GET_SIZE(c.kwnames) : 0;
+    for (Py_ssize_t i = 0; i < n_keywords; i++) c.args[c.n + i] = c.kwvalues[i];
+    PyObject *out = ok ? transform_traced(t, c.args, c.n, c.kwnames) : NULL;
+    call_free(&c);
+    return out;
+}
+
 static PyObject *call(PyObject *o, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     Transform *t = (Transform *)o;
-    if (!frame_top()) return jit_call(t, args, nargsf, kwnames);
-    return transform_traced(t, args, PyVectorcall_NARGS(nargsf), kwnames);
+    const Py_ssize_t n = PyVectorcall_NARGS(nargsf);
+    return frame_top() ? nested(t, args, n, kwnames) : jit_call(t, args, nargsf, kwnames);
 }
 
 PyObject *transform_traced(Transform *t, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
@@ -230,22 +250,32 @@ static PyObject *name_tuple(PyObject *o)
     return tuple;
 }
 
+/* An int of at least 1; -1 with an exception. One too large for any list is the largest. */
+static Py_ssize_t count(const char *what, PyObject *o)
+{
+    if (PyBool_Check(o) || !PyIndex_Check(o)) {
+        PyErr_Format(PyExc_TypeError, "jit: %s is an int, not %R", what, o);
+        return -1;
+    }
+    const Py_ssize_t n = PyNumber_AsSsize_t(o, NULL);
+    if (n >= 1 || PyErr_Occurred()) return n;
+    PyErr_Format(PyExc_ValueError, "jit: %s must be at least 1, not %R", what, o);
+    return -1;
+}
+
 static PyObject *jit(PyObject *m, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"fun",        "device",          "static_argnums",
                             "max_traces", "static_argnames", "precision",
                             NULL};
     PyObject *fun = NULL, *device = Py_None, *argnums = NULL, *argnames = NULL,
-             *precision = Py_None;
-    Py_ssize_t max_traces = 8;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOnOO:jit", names, &fun, &device, &argnums,
-                                     &max_traces, &argnames, &precision))
+             *precision = Py_None, *most = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOOOO:jit", names, &fun, &device, &argnums,
+                                     &most, &argnames, &precision))
         return NULL;
     if (!fun) return decorator(m, "jit", kwargs);
-    if (max_traces < 1) {
-        PyErr_Format(PyExc_ValueError, "jit: max_traces must be at least 1, not %zd", max_traces);
-        return NULL;
-    }
+    const Py_ssize_t max_traces = most ? count("max_traces", most) : 8;
+    if (max_traces < 0) return NULL;
     const bool cpu = device == Py_None || (PyUnicode_Check(device) &&
                                            PyUnicode_CompareWithASCIIString(device, "cpu") == 0);
     Transform *t = make(DO_JIT, fun);

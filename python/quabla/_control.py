@@ -56,7 +56,7 @@ def _static(who, name, value, least):
 def _operands(who, operands):
     if not isinstance(operands, (tuple, list)):
         raise TypeError(f"{who}: operands is {_a(operands)}; a tuple of what the body takes last is needed")
-    return tuple(operands)
+    return _core._imported(tuple(operands))
 
 
 # ---- cond
@@ -81,6 +81,7 @@ def cond(pred, true_fun, false_fun, *operands):
         raise TypeError(f"cond: the predicate is {_a(pred)}, not a bool")
     if kind[1] != ():
         raise ValueError(f"cond: the predicate is {_text(kind)}; a scalar is needed, such as qb.all(x > 0)")
+    operands = _core._imported(operands)
     if not isinstance(pred, TraceTensor):
         number = float(pred)
         if number != number:
@@ -135,6 +136,7 @@ def switch(index, branches, *operands):
         raise TypeError(f"switch: the index is {_a(index) if kind is None else 'a bool'}; an int is needed")
     if kind[1] != ():
         raise ValueError(f"switch: the index is {_text(kind)}; a scalar is needed")
+    operands = _core._imported(operands)
     if isinstance(index, TraceTensor):
         return _choose(index, branches, 0, operands)
     number = float(index)

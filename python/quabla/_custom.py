@@ -85,7 +85,7 @@ class _WithRule:
                     " leave it out of the argument numbers"
                 )
             fixed.append(i)
-        return sorted(fixed), [i for i in range(len(args)) if i not in fixed]
+        return sorted(set(fixed)), [i for i in range(len(args)) if i not in fixed]
 
 
 class custom_vjp(_WithRule):

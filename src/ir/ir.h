@@ -56,6 +56,7 @@ struct qb_graph {
     const char **files; uint32_t n_files, cap_files; /* interned names of the user's files */
     uint16_t scope;
     bool frozen;
+    bool spliced;           /* a branch came in whole: its predicate was constant */
     uint64_t hash;          /* of a frozen graph: the same for graphs that graph_same calls the same */
     atomic_long refs;
 };

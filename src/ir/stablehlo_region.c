@@ -1,4 +1,4 @@
-/* stablehlo_region.c: branches and loops in StableHLO: if, and while for scan and while alike. A scan counts its iterations, slices its
+/* stablehlo_region.c: ops with bodies in StableHLO: if, and while for scan and while alike. A scan counts its iterations, slices its
    xs and writes its stacks row by row. Bodies see the names around them, so operands that no iteration changes are not passed. */
 #include "ir/stablehlo.h"
 
@@ -252,6 +252,16 @@ static void scan_lines(Out *o, const Node *n, Names *m)
     end_loop(o, m, all);
 }
 
+/* A function with a rule of its own is its value, line by line. */
+static void value_lines(Out *o, const Node *n, Names *m)
+{
+    for (uint32_t k = 0; k < n->n; k++) m->in[k] = o->name[n->x[k]];
+    o->indent -= 2;
+    if (stablehlo_body(o, n->sub[0], m->in, m->out))
+        for (uint32_t r = 0; r < n->results; r++) o->name[n->first + r] = m->out[r];
+    o->indent += 2;
+}
+
 void stablehlo_region(Out *o, const Node *n)
 {
     Arena arena = {0};
@@ -264,6 +274,8 @@ void stablehlo_region(Out *o, const Node *n)
         scan_lines(o, n, &m);
     else if (n->op == OP_while)
         while_lines(o, n, &m);
+    else if (op_custom(n->op))
+        value_lines(o, n, &m);
     else
         fail(o->g, QB_EBUG, "StableHLO text of %s", op_table[n->op].name);
     arena_free(&arena);

@@ -282,7 +282,10 @@ bool region_cond(Graph *g, Val pred, const Graph *yes, const Graph *no, const Va
                .given = x};
     if (graph_failed(g) || val_none(pred) || !legal(g, OP_cond, &pred, x, n, &(Attr){0}, s.bodies))
         return false;
-    if (const_splat(pred, &p)) return inline_run(g, p != 0 ? yes : no, x, z);
+    if (const_splat(pred, &p)) {
+        g->spliced = true;
+        return inline_run(g, p != 0 ? yes : no, x, z);
+    }
     bool ok = cond_shape(&s, x);
     if (ok) {
         memmove(s.x + 1, s.x, (size_t)s.n * sizeof *s.x);

@@ -151,17 +151,27 @@ static void drop_parts(qb_plan *p)
 
 /* ---- the pipeline ---- */
 
-static Graph *optimize(const Graph *g, bool native, qb_error *err)
+typedef Graph *Pass(const Graph *g, qb_error *err);
+
+static Graph *run(Pass *pass, Graph *g, qb_error *err)
 {
-    Graph *plain = expand_run(g, err);
-    Graph *simple = plain ? simplify_run(plain, native, err) : NULL;
-    graph_release(plain);
-    if (!simple) return NULL;
-    dump_graph("simplify", simple);
-    Graph *live = dce_run(simple, err);
-    graph_release(simple);
-    if (live) dump_graph("dce", live);
-    return live;
+    Graph *to = g ? pass(g, err) : NULL;
+    graph_release(g);
+    return to;
+}
+
+/* Again where a predicate turned out to be constant: no pass has seen what the branch brought in. */
+static Graph *optimize(const Graph *source, bool native, qb_error *err)
+{
+    Graph *g = graph_retain((Graph *)(uintptr_t)source);
+    do {
+        g = run(expand_run, g, err);
+        g = run(native ? simplify_native : simplify_run, g, err);
+        if (g) dump_graph("simplify", g);
+        if (g && !g->spliced) g = run(dce_run, g, err);
+    } while (g && g->spliced);
+    if (g) dump_graph("dce", g);
+    return g;
 }
 
 static bool compile(Draft *d, const Graph *source)

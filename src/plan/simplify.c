@@ -224,7 +224,8 @@ static Val rewrite_native(Graph *to, const Graph *from, const Node *n, const Val
     return rewrite_for(to, from, n, map, true);
 }
 
-Graph *simplify_run(const Graph *g, bool native, qb_error *err)
+Graph *simplify_run(const Graph *g, qb_error *err) { return dce_rewrite(g, rewrite, err); }
+Graph *simplify_native(const Graph *g, qb_error *err)
 {
-    return dce_rewrite(g, native ? rewrite_native : rewrite, err);
+    return dce_rewrite(g, rewrite_native, err);
 }

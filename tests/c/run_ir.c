@@ -117,7 +117,7 @@ static Graph *dce_pass(const Graph *g, const char *args, qb_error *err)
 }
 static Graph *simplify_pass(const Graph *g, const char *args, qb_error *err)
 {
-    return (void)args, simplify_run(g, false, err);
+    return (void)args, simplify_run(g, err);
 }
 
 static Graph *inline_pass(const Graph *src, const char *args, qb_error *err)

@@ -381,6 +381,49 @@ def test_cotangents_mirror_the_arguments():
     assert h["a"].item() == 3.0
 
 
+def several(x):
+    return qb.sin(x), x * 2.0, qb.cos(x)
+
+
+def with_rules():
+    f, g = qb.custom_jvp(several), qb.custom_vjp(several)
+    f.defjvp(lambda p, t: (several(p[0]), (t[0] * qb.cos(p[0]), t[0] * 2.0, -t[0] * qb.sin(p[0]))))
+    g.defvjp(lambda x: (several(x), x), lambda x, ct: (ct[0] * qb.cos(x) + ct[1] * 2.0 - ct[2] * qb.sin(x),))
+    return f, g, qb.checkpoint(several)
+
+
+@pytest.mark.parametrize("f", with_rules())
+def test_a_branch_whose_predicate_a_rule_makes_constant(f):
+    """The predicate is known once the value of the inner function is written out; what the branch holds comes in after that."""
+    one = qb.checkpoint(lambda k: qb.sin(k))
+    x = qb.array([0.5, 1.0])
+    otherwise = qb.custom_jvp(lambda x: x)  # whose rule computes the value in another way
+    otherwise.defjvp(lambda p, t: (qb.log(qb.exp(p[0])), t[0]))
+
+    def chosen(x, depth):
+        inner = (lambda x: chosen(x, depth - 1)) if depth else (lambda x: f(otherwise(x))[1] * x[0])
+        return qb.cond(one(qb.array(1.0)) > 0, inner, lambda x: x, x)
+
+    for depth in range(3):
+        g = lambda x, depth=depth: chosen(x, depth)  # noqa: E731
+        assert qb.jit(g)(x).tolist() == [0.5, 1.0]
+        assert qb.grad(lambda x, g=g: qb.sum(g(x)))(x).tolist() == [4.0, 1.0]
+        assert qb.vmap(g)(qb.stack([x, x])).tolist() == [[0.5, 1.0]] * 2
+        assert qb.hessian(lambda x, g=g: qb.sum(g(x)))(x).tolist() == [[4.0, 2.0], [2.0, 0.0]]
+
+
+@pytest.mark.parametrize("f", with_rules())
+def test_the_text_of_a_loop_holds_the_value_of_a_function_with_a_rule(f):
+    def text(f):
+        def step(i, c):
+            a, b, d = f(c)
+            return a + b * d
+
+        return qb.jit(lambda x: qb.fori_loop(0, 3, step, x)).lower(qb.ones((2,))).program.stablehlo_text()
+
+    assert text(f) == text(several)
+
+
 def test_as_methods_and_in_trees():
     class Model:
         def __init__(self, k):
@@ -463,7 +506,7 @@ def jvp_with(rule, fun=None):
         (
             vjp_with(lambda r, ct: (ct,), fwd=lambda x: (qb.sum(x), x)),
             TypeError,
-            r"fwd's out '' is float64\[\]; it should be",
+            r"fwd's out is float64\[\]; it should be",
         ),
         (
             vjp_with(lambda r, ct: (ct,), fun=lambda x: (x, x > 0)),
@@ -471,14 +514,66 @@ def jvp_with(rule, fun=None):
             r"result '1' is bool\[2\]; results are floating",
         ),
         (jvp_with(lambda p, t: p[0]), TypeError, r"the rule returns \(primal_out, tangent_out\)"),
-        (jvp_with(lambda p, t: (p[0], qb.sum(t[0]))), TypeError, "tangent_out ''"),
+        (jvp_with(lambda p, t: (p[0], qb.sum(t[0]))), TypeError, "tangent_out is float64"),
         (jvp_with(lambda p, t: (p[0], t[0] * t[0])), ValueError, "are not linear"),
         (jvp_with(lambda p, t: (p[0], qb.where(t[0] > 0, t[0], 0.0))), ValueError, "are not linear"),
+        (jvp_with(lambda p, t: (p[0], t[0] + 1.0)), ValueError, "are not linear"),
+        (jvp_with(lambda p, t: (p[0], (t[0] - p[0]) * 2.0)), ValueError, "are not linear"),
+        (jvp_with(lambda p, t: (p[0], p[0])), ValueError, "are not linear"),
+        (jvp_with(lambda p, t: (p[0], qb.exp(t[0] * 0.0))), ValueError, "are not linear"),
+        (jvp_with(lambda p, t: (p[0], qb.concat([t[0][:1], p[0][1:]], 0))), ValueError, "are not linear"),
+        (jvp_with(lambda p, t: (p[0], qb.where(p[0] > 2.0, t[0], p[0]))), ValueError, "are not linear"),
     ],
 )
 def test_rules_that_do_not_fit(use, kind, match):
     with pytest.raises(kind, match=match):
         use()
+
+
+@pytest.mark.parametrize(
+    "rule, want",
+    [
+        (lambda x, t: t * qb.exp(x - 1.0) + 0.0, [1.0, 1.0]),
+        (lambda x, t: qb.where(x > 0, t, 0.0) - x * 0.0, [1.0, 1.0]),
+        (lambda x, t: qb.concat([t[:1] / x[:1], qb.zeros((1,))], 0), [1.0, 0.0]),
+        (lambda x, t: qb.fori_loop(0, 3, lambda i, c: c * x + t, qb.zeros((2,))), [3.0, 3.0]),
+        (lambda x, t: qb.cond(x[0] > 0, lambda: t * 2.0, lambda: t), [2.0, 2.0]),
+        (lambda x, t: qb.zeros_like(x), [0.0, 0.0]),
+        (lambda x, t: 0.0 * x, [0.0, 0.0]),
+        (lambda x, t: qb.pad(t[:1] * x[:1], (0, 1)) + qb.flip(t) - qb.mean(t), [1.0, 0.0]),
+    ],
+)
+def test_rules_that_are_linear_whatever_they_look_like(rule, want):
+    assert jvp_with(lambda p, t: (p[0] * 2.0, rule(p[0], t[0])))().tolist() == pytest.approx(want)
+
+
+@wraps
+def test_a_rule_with_a_loop_without_a_bound_serves_forward_mode(wrap):
+    def loop(x):
+        return qb.while_loop(lambda c: qb.sum(c) < 50.0, lambda c: c * 2.0 + qb.sin(c), x)
+
+    f = qb.custom_jvp(loop)
+    f.defjvp(lambda p, t: qb.jvp(loop, p, t))
+    x = qb.array([1.0, 2.0])
+    value, tangent = wrap(lambda x: qb.jvp(f, (x,), (x,)))(x)
+    want = qb.jvp(loop, (x,), (x,))
+    assert (value.tolist(), tangent.tolist()) == (want[0].tolist(), want[1].tolist())
+    assert wrap(lambda x: f(x))(x).tolist() == value.tolist()
+    assert wrap(qb.jacobian(f))(x).tolist() == qb.jacobian(loop)(x).tolist()
+    with pytest.raises(ValueError, match="no reverse mode without a bound: pass max_steps=n"):
+        wrap(qb.grad(lambda x: qb.sum(f(x))))(x)
+
+
+def test_results_without_an_array():
+    """They are what the function returned, where there is nothing to differentiate."""
+    for f in (lambda x: (3.0, None, "text", True), lambda x: 2, lambda x: None):
+        g = qb.custom_jvp(f)
+        g.defjvp(lambda p, t, f=f: (f(p[0]), f(p[0])))
+        h = qb.custom_vjp(f)
+        h.defvjp(lambda x, f=f: (f(x), x), lambda r, ct: (None,))
+        for call in (qb.checkpoint(f), g, h):
+            assert qb.jit(call)(1.0) == f(1.0) == qb.jit(call)(qb.array(1.0))
+            assert qb.grad(lambda x, call=call: x * x if call(x) else x * x)(3.0).item() == 6.0
 
 
 def test_eager_arrays_are_fine_as_cotangents():
@@ -519,6 +614,12 @@ def test_keywords_and_argument_numbers():
     last = qb.custom_vjp(lambda x, k: k * x, nondiff_argnums=-1)
     last.defvjp(lambda x, k: (k * x, None), lambda k, r, ct: (k * ct,))
     assert qb.grad(lambda x: last(x, 4))(1.0).item() == 4.0
+
+
+def test_an_argument_number_given_twice_counts_once():
+    f = qb.custom_vjp(lambda x, k: x * k, nondiff_argnums=(1, -1))
+    f.defvjp(lambda x, k: (x * k, None), lambda k, r, ct: (ct * k * 2.0,))
+    assert qb.grad(lambda x: f(x, 3.0))(1.0).item() == 6.0
 
 
 def test_rules_in_several_threads_do_not_meet():

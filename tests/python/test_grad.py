@@ -102,6 +102,7 @@ def test_argnums():
     assert (gx.item(), gz.item()) == (9.0, 5.0)
     assert [g.item() for g in qb.grad(f, [2, 0])(2.0, 3.0, 1.0)] == [5.0, 9.0]
     assert qb.grad(f, ())(2.0, 3.0, qb.array(1.0)) == ()
+    assert qb.value_and_grad(f, ())(2.0, 3.0, 1.0) == (23.0, ())  # a number, of numbers alone
     for bad in (3, -4, (0, 0), (0, -3)):
         with pytest.raises(ValueError, match="argnums"):
             qb.grad(f, bad)(1.0, 1.0, 1.0)

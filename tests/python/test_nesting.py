@@ -367,6 +367,48 @@ def test_a_call_again_finds_the_values_of_this_call():
     assert qb.jit(uses_one_function_twice)(qb.array(3.0)).item() == 6.0
 
 
+def test_a_call_inside_a_trace_takes_what_one_outside_does():
+    """NumPy arrays, keywords, static arguments and devices: what is right or wrong outside is so inside."""
+    w, x = np.array([3.0, 4.0]), qb.array([1.0, 2.0])
+
+    def f(a, b):
+        return qb.sum(a["w"] * b) * a["k"]
+
+    a = {"w": w, "k": 2.0}
+    calls = {
+        "jit": lambda x: qb.jit(f)(a, x),
+        "jit, keyword": lambda x: qb.jit(f)(b=x, a=a),
+        "grad": lambda x: qb.grad(f, 1)(a, x),
+        "hessian": lambda x: qb.hessian(lambda a, b: f(a, b) ** 2, 1)(a, x),
+        "vmap": lambda x: qb.vmap(f, (None, 0))(a, x),
+        "vjp": lambda x: qb.vjp(lambda x: qb.grad(f, 1)(a, x), x)[1](w)[0],
+        "checkpoint": lambda x: qb.checkpoint(f)(a, x),
+        "cond": lambda x: qb.cond(x[0] > 0, f, lambda a, b: a["w"][0] * b[1], a, x),
+        "switch": lambda x: qb.switch(x[0], [lambda a, b: 1.0, f], a, x),
+        "fori_loop": lambda x: qb.fori_loop(0, 2, lambda i, c, a: a["w"] * c, x, operands=(a,)),
+        "scan": lambda x: qb.scan(lambda c, i, a: (a["w"] * c, a["w"]), x, length=2, operands=(a,))[1],
+        "while_loop": lambda x: qb.while_loop(lambda c, a: c[0] < a["w"][1], lambda c, a: a["w"] * c, x, operands=(a,)),
+    }
+    for name, call in calls.items():
+        outside, inside = call(x), qb.jit(call)(x)
+        assert type(outside) is qb.Tensor, name
+        assert outside.numpy().tobytes() == inside.numpy().tobytes(), name
+    got = []
+    qb.jit(lambda x: qb.jit(lambda a, b: got.append(type(a)) or b, static_argnums=0)("s", x))(x)
+    assert got == [str]
+    wrong = {
+        (TypeError, "not hashable"): lambda x: qb.jit(lambda a, b: b, static_argnums=0)([1], x),
+        (TypeError, "is an array"): lambda x: qb.jit(lambda a, b: b, static_argnums=0)(x, x),
+        (TypeError, "must be static"): lambda x: qb.jit(lambda a, *, b: a)(x, b=2),
+        (ValueError, "device 'gpu'"): lambda x: qb.jit(qb.sin, device="gpu")(x),
+        (ValueError, "precision"): lambda x: qb.jit(qb.sin, precision="half")(x),
+    }
+    for (error, text), call in wrong.items():
+        for f in (call, qb.jit(call), qb.grad(lambda x, call=call: qb.sum(call(x)))):
+            with pytest.raises(error, match=text):
+                f(x)
+
+
 def test_jit_inside_everything():
     inner = qb.jit(lambda x, n: qb.sin(x) * n, static_argnums=1)
     x = qb.array([0.1, 0.2])

@@ -186,6 +186,8 @@ ARGUMENTS = {
         ("'half'", "None, 'float32' or 'float64'"),
     ),
     "max_traces": (lambda: qb.jit(two, max_traces=0), ValueError, ("max_traces must be at least 1, not 0",)),
+    "max_traces, no int": (lambda: qb.jit(two, max_traces=1.5), TypeError, ("max_traces is an int, not 1.5",)),
+    "max_traces, a bool": (lambda: qb.jit(two, max_traces=True), TypeError, ("max_traces is an int, not True",)),
 }
 
 DIRECTIONS = {
