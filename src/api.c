@@ -268,7 +268,7 @@ bool qb_custom_jvp(qb_graph *g, const char *name, const qb_graph *value, const q
     if (!custom_node(g, OP_custom_jvp, name, (Graph *[]){UNCONST(value), UNCONST(rule), NULL}, x, n,
                      outs, err))
         return false;
-    if (custom_linear(g, rule, n)) return true;
+    if (linear_rule(g, rule, n)) return true;
     if (settle(g, err))
         error_set(err, QB_EVALUE,
                   "custom_jvp of '%s': the tangents that the rule returns are not linear in those "

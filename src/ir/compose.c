@@ -23,8 +23,6 @@ static Val is_finite(Val x)
     return gless(gabs(x), inf);
 }
 
-static Val positive(Val x) { return ggreater(x, gzeros(x)); }
-
 /* ---- elementwise ---- */
 
 #define COMPOSE(name)                                                    \

@@ -103,9 +103,9 @@ static uint32_t hypot_lines(Out *o, const uint32_t *x, const Type *t)
 static uint32_t softplus_lines(Out *o, const uint32_t *x, const Type *t)
 {
     uint32_t zero = stablehlo_splat(o, t, 0), rest = stablehlo_same(o, "stablehlo.abs", x, 1, t);
-    static const char *const words[] = {"stablehlo.negate", "stablehlo.exponential",
-                                        "stablehlo.log_plus_one"};
-    for (int i = 0; i < 3; i++) rest = stablehlo_same(o, words[i], &rest, 1, t);
+    static const char *const rest_of[] = {"stablehlo.negate", "stablehlo.exponential",
+                                          "stablehlo.log_plus_one"};
+    for (int i = 0; i < 3; i++) rest = stablehlo_same(o, rest_of[i], &rest, 1, t);
     return stablehlo_two(o, "stablehlo.add", stablehlo_two(o, "stablehlo.maximum", x[0], zero, t),
                          rest, t);
 }

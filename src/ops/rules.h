@@ -36,8 +36,10 @@ void loop_jvp(Graph *g, const Node *n, const Val *x, const Val *t, const bool *r
 
 /* ---- custom.c: functions with a rule of their own ---- */
 bool custom_emit(Graph *g, Op op, const char *name, const Val *x, int n, Graph *const *bodies, Val *z);
-bool custom_linear(Graph *g, const Graph *rule, int operands); /* is a custom_jvp rule linear in what follows the operands? */
 bool custom_forward_mode(const Graph *g);                      /* false where a custom_vjp is on the way */
+
+/* ---- linear.c ---- */
+bool linear_rule(Graph *g, const Graph *rule, int operands);   /* is a custom_jvp rule linear in what follows the operands? */
 
 /* ---- body.c: a body under construction, and the operands that its inputs stand for ---- */
 typedef struct {

@@ -234,7 +234,7 @@ static void a_custom(Draw *d, Pool *p, int depth, Op op)
     d->reverse = reverse;
     if (op == OP_custom_jvp) rules[1] = jvp_rule(body);
     if (op == OP_custom_vjp) rules[1] = forward_rule(body), rules[2] = backward_rule(body);
-    if (op == OP_custom_jvp) CHECK(custom_linear(g, rules[1], 3));
+    if (op == OP_custom_jvp) CHECK(linear_rule(g, rules[1], 3));
     if (!d->flat)
         custom_emit(g, op, "drawn", x, 3, rules, z);
     else
