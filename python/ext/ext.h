@@ -313,12 +313,19 @@ typedef struct {
     PyObject *params; /* JIT: names of the parameters, a tuple; NULL until needed */
 } Transform;
 bool transform_init(PyObject *m);
+Transform *transform_new(TransformKind kind, PyObject *fun);
+/* t, with the key of its chain: own, what it does itself, and the key of what is inside. Takes the reference to own; NULL where that
+   is NULL. */
+PyObject *transform_keyed(Transform *t, PyObject *own);
 PyObject *transform_simple(TransformKind kind, PyObject *fun, bool has_aux);
 PyObject *transform_root(Transform *t); /* borrowed */
 PyObject *transform_traced(Transform *t, PyObject *const *args, Py_ssize_t n,
                            PyObject *kwnames); /* inside a trace */
 bool transform_differentiates(Transform *t, Py_ssize_t arg, Py_ssize_t n);
 PyObject *transform_repr(PyObject *t);
+
+/* ---- wrap.c: jit, grad, ... ---- */
+bool wrap_init(PyObject *m);
 
 /* ---- stage.c: a function traced into a frame of its own ---- */
 typedef struct {

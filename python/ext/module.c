@@ -202,12 +202,12 @@ static PyModuleDef module_def = {PyModuleDef_HEAD_INIT, .m_name = "quabla._core"
 PyMODINIT_FUNC PyInit__core(void);
 PyMODINIT_FUNC PyInit__core(void)
 {
-    bool (*const parts[])(PyObject *) = {error_init,   dtype_init,   tensor_init,    view_init,
-                                         dlpack_init,  tracer_init,  ops_init,       shape_init,
-                                         join_init,    compose_init, create_init,    tree_init,
-                                         vjp_init,     lower_init,   transform_init, jit_init,
-                                         program_init, loop_init,    custom_init,    region_init,
-                                         explain_init};
+    bool (*const parts[])(PyObject *) = {error_init,  dtype_init,   tensor_init,    view_init,
+                                         dlpack_init, tracer_init,  ops_init,       shape_init,
+                                         join_init,   compose_init, create_init,    tree_init,
+                                         vjp_init,    lower_init,   transform_init, wrap_init,
+                                         jit_init,    program_init, loop_init,      custom_init,
+                                         region_init, explain_init};
     PyObject *m = check_cpu() && find_ops() ? PyModule_Create(&module_def) : NULL;
     bool ok = m && !PyModule_AddStringConstant(m, "__version__", qb_version());
     for (size_t i = 0; ok && i < sizeof parts / sizeof *parts; i++) ok = parts[i](m);
