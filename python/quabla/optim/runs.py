@@ -70,7 +70,10 @@ def _select(condition, new, old):
 
 
 def _step_of(total, optimizer, hosted):
-    """The step that is compiled; hosted: the learning rate comes before the data. No method: a run that its own plan holds would wait for the garbage collector, and its memory too."""
+    """The step that is compiled; hosted: the learning rate comes before the data.
+
+    No method: a run that its own plan holds would wait for the garbage collector, and its memory too.
+    """
 
     def step(state, *data):
         params, rate = state["params"], None
@@ -95,11 +98,6 @@ def _step_of(total, optimizer, hosted):
     return step
 
 
-def _plan_of(optimizer):
-    """What changes with the settings of an optimizer; None for one of the user's own."""
-    return optimizer.plan if isinstance(optimizer, Optimizer) else None
-
-
 class StepRun:
     """Loss, gradient and update as one plan; the parameters of the best and of the last finite loss are kept in it as well.
 
@@ -107,11 +105,11 @@ class StepRun:
     """
 
     def __init__(self, problem, history, optimizer, state):
-        self._optimizer, self._plan = optimizer, _plan_of(optimizer)
+        ours = isinstance(optimizer, Optimizer)
+        self._optimizer, self._plan = optimizer, optimizer.plan if ours else None
         fresh = optimizer.init(state["params"])
         if "optimizer" not in state or tree.structure(state["optimizer"]) != tree.structure(fresh):
             state = {**state, "optimizer": fresh}
-        ours = isinstance(optimizer, Optimizer)
         self._hosted = ours and optimizer.looks_at_step()
         step, inputs = _step_of(problem.total, optimizer, self._hosted), problem.data
         if self._hosted:
@@ -122,7 +120,7 @@ class StepRun:
 
     def follows(self, optimizer):
         """Whether this is the optimizer's run, with the settings that it has now."""
-        return optimizer is self._optimizer and _plan_of(optimizer) is self._plan
+        return optimizer is self._optimizer and getattr(optimizer, "_plan", None) is self._plan
 
     def set_data(self, data):
         self._data = data
