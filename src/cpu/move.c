@@ -30,11 +30,11 @@ typedef uint8_t Word1;
 /* A call for each run would take as long as a run of a few elements. The kinds of runs are loops of their own, and so are runs of two
    to four elements (points in space), where a loop with a counter takes twice as long. */
 typedef enum {
-    SPREAD,
-    COPY,
-    LOAD,
+    SPREAD, /* one value repeated */
+    COPY,   /* consecutive elements */
+    LOAD,   /* any others */
     KINDS
-} Kind; /* one value repeated; consecutive elements; others */
+} Kind;
 #define ALWAYS static inline __attribute__((always_inline))
 /* clang-format off */
 #define BLOCKS(T)                                                                                                               \

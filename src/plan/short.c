@@ -84,7 +84,7 @@ static Val tree(Val *l, Val (*join)(Val, Val))
 
 static Val over(Val x, const Attr *a, const Reduced *r, int depth, int dtype, Val (*join)(Val, Val))
 {
-    Val lanes[SUM_LANES] = {0};
+    Val lanes[SUM_LANES];
     for (int64_t k = 0; k < SUM_LANES; k++)
         lanes[k] = k < r->count ? gcast(part(x, a, r, k, depth), dtype) : NONE;
     return tree(lanes, join);
