@@ -15,6 +15,8 @@ FILES = [
     "test_random.py",
     "test_lbfgs.py",
     "test_trainer.py",
+    "test_trainer_steps.py",
+    "test_checkpoints.py",
     "test_interrupts.py",
     "test_machine_code.py",
     "test_convert.py",
