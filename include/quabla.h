@@ -44,7 +44,7 @@ QB_API const char *qb_version(void);             /* "0.1.0" */
 
 /* ---- types ---- */
 
-enum { QB_MAX_RANK = 16 };
+enum { QB_MAX_RANK = 16, QB_MAX_THREADS = 256 };
 
 typedef enum { QB_F32, QB_F64, QB_BOOL, QB_DTYPE_COUNT } qb_dtype; /* storage: float, double, one byte 0 or 1 */
 
@@ -247,9 +247,9 @@ QB_API void qb_set_interrupt(qb_interrupt_fn *fn, void *arg);
 QB_API int qb_target_count(void);
 QB_API const char *qb_target_name(int i); /* "cpu" */
 QB_API bool qb_target_built(const char *name);
-/* Threads of the pool, the caller included. n = 0: QUABLA_NUM_THREADS or the CPUs this process may use. */
-QB_API bool qb_set_threads(int n, qb_error *err);
-QB_API int qb_get_threads(void);
+/* Threads of the pool, the caller included, at most QB_MAX_THREADS. n = 0: QUABLA_NUM_THREADS or the CPUs this process may use. */
+QB_API bool qb_set_num_threads(int64_t n, qb_error *err);
+QB_API int qb_get_num_threads(void);
 QB_API const char *qb_isa(void);                            /* ISA level in use: "v4", "v3", "neon" */
 QB_API bool qb_set_isa(const char *name, qb_error *err);    /* for tests; NULL: the best this CPU has */
 QB_API void qb_set_tiling(int policy);                      /* for tests, plans made from now on: 0 where it pays, 1 never, 2 wherever it can */

@@ -526,15 +526,8 @@ bool qb_eager(int op, const qb_attr *attr, int n, const qb_type *const *types,
 
 /* ---- threads, ISA, tests ---- */
 
-bool qb_set_threads(int n, qb_error *err)
-{
-    if (n < 0)
-        return error_set(err, QB_EVALUE, "threads: %d is not a count; 0 means the default", n),
-               false;
-    return pool_resize(n, err);
-}
-
-int qb_get_threads(void) { return pool_threads(); }
+bool qb_set_num_threads(int64_t n, qb_error *err) { return pool_resize(n, err); }
+int qb_get_num_threads(void) { return pool_threads(); }
 const char *qb_isa(void) { return isa_now()->name; }
 
 bool qb_set_isa(const char *name, qb_error *err)

@@ -66,22 +66,17 @@ static PyObject *add_method(PyObject *Py_UNUSED(m), PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *set_threads(PyObject *Py_UNUSED(m), PyObject *count)
+static PyObject *set_num_threads(PyObject *Py_UNUSED(m), PyObject *count)
 {
     qb_error err = {0};
-    const long n = PyLong_AsLong(count);
-    if (n == -1 && PyErr_Occurred()) return NULL;
-    if (n < 0 || n > INT_MAX) {
-        PyErr_Format(PyExc_ValueError,
-                     "set_threads: %ld; a number of threads, or 0 for the default", n);
-        return NULL;
-    }
-    return qb_set_threads((int)n, &err) ? Py_NewRef(Py_None) : error_raise(&err);
+    int64_t n;
+    if (!read_int("set_num_threads", "n", count, &n)) return NULL;
+    return qb_set_num_threads(n, &err) ? Py_NewRef(Py_None) : error_raise(&err);
 }
 
-static PyObject *get_threads(PyObject *Py_UNUSED(m), PyObject *Py_UNUSED(none))
+static PyObject *get_num_threads(PyObject *Py_UNUSED(m), PyObject *Py_UNUSED(none))
 {
-    return PyLong_FromLong(qb_get_threads());
+    return PyLong_FromLong(qb_get_num_threads());
 }
 static PyObject *isa(PyObject *Py_UNUSED(m), PyObject *Py_UNUSED(none))
 {
@@ -154,9 +149,11 @@ static PyMethodDef functions[] = {
     {"_live_bytes", live_bytes, METH_NOARGS, "_live_bytes()\n--\n\nBytes that the core holds now."},
     {"_ops", ops, METH_NOARGS, "_ops()\n--\n\nThe rows of the op table."},
     {"targets", targets, METH_NOARGS, "targets()\n--\n\n{target: whether this build holds it}."},
-    {"set_threads", set_threads, METH_O,
-     "set_threads(n)\n--\n\nThreads that plans run on, the caller included; 0 for the default."},
-    {"get_threads", get_threads, METH_NOARGS, "get_threads()\n--\n\nThreads that plans run on."},
+    {"set_num_threads", set_num_threads, METH_O,
+     "set_num_threads(n)\n--\n\nThreads that plans run on, the caller included; 0 for the "
+     "default."},
+    {"get_num_threads", get_num_threads, METH_NOARGS,
+     "get_num_threads()\n--\n\nThreads that plans run on."},
     {"isa", isa, METH_NOARGS, "isa()\n--\n\nThe instruction set level of the kernels in use."},
     {"_set_tiling", set_tiling, METH_O,
      "_set_tiling(policy)\n--\n\n'auto', 'never' or 'always', for plans made from now on; for "
@@ -209,7 +206,8 @@ PyMODINIT_FUNC PyInit__core(void)
                                          jit_init,    program_init, loop_init,      custom_init,
                                          region_init, explain_init};
     PyObject *m = check_cpu() && find_ops() ? PyModule_Create(&module_def) : NULL;
-    bool ok = m && !PyModule_AddStringConstant(m, "__version__", qb_version());
+    bool ok = m && !PyModule_AddStringConstant(m, "__version__", qb_version()) &&
+              !PyModule_AddIntConstant(m, "MAX_THREADS", QB_MAX_THREADS);
     for (size_t i = 0; ok && i < sizeof parts / sizeof *parts; i++) ok = parts[i](m);
     if (!ok) Py_CLEAR(m);
     return m;

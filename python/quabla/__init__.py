@@ -8,7 +8,6 @@ import abc as _abc
 import os as _os
 
 from . import _calculus, _core, _numpy, _products, _shape, _statics, optim, random, tree
-from ._arguments import integer as _integer
 from ._compiler import Compiler
 from ._control import cond, fori_loop, scan, switch, while_loop
 from ._core import (
@@ -90,10 +89,7 @@ def set_num_threads(n):
 
     >>> qb.set_num_threads(0)
     """
-    n = _integer("set_num_threads", "n", n)
-    if not 0 <= n <= 256:
-        raise ValueError(f"set_num_threads: n must be from 1 to 256, or 0 for the default, not {n}")
-    _core.set_threads(n)
+    _core.set_num_threads(n)
 
 
 def get_num_threads():
@@ -102,16 +98,16 @@ def get_num_threads():
     >>> qb.get_num_threads() >= 1
     True
     """
-    return _core.get_threads()
+    return _core.get_num_threads()
 
 
 def _check_threads():
     """A warning for a QUABLA_NUM_THREADS that is not followed."""
     asked = _os.environ.get("QUABLA_NUM_THREADS", "")
-    if asked and not (asked.isdecimal() and int(asked) <= 256):
+    if asked.strip("0") and asked.lstrip("0") != str(get_num_threads()):
         import warnings
 
-        text = f"QUABLA_NUM_THREADS={asked!r} is not a number from 1 to 256; plans run on {get_num_threads()} threads"
+        text = f"QUABLA_NUM_THREADS={asked!r} is not a number from 1 to {_core.MAX_THREADS}; plans run on {get_num_threads()} threads"
         warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 

@@ -87,6 +87,6 @@ void pool_run(PoolFn *fn, void *arg, int64_t tiles);
 void pool_run_on(PoolFn *fn, void *arg, int64_t tiles, int threads); /* thread < threads, whatever pool_resize does meanwhile */
 void pool_wait(bool (*blocked)(void *), void *arg, int thread); /* in a tile, until another tile of the job lets it go on */
 int pool_threads(void);                 /* starts the pool at first use; QUABLA_NUM_THREADS or the CPUs of this process */
-bool pool_resize(int threads, qb_error *err); /* 0: the default */
+bool pool_resize(int64_t n, qb_error *err); /* 0: the default */
 
 #endif

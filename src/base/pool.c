@@ -31,7 +31,7 @@
 #include <immintrin.h>
 #endif
 
-enum { MAX_THREADS = 256, SPIN_NS = 50000, YIELD_NS = 20000, SLACK_NS = 20000, BACK_OFF = 32 };
+enum { SPIN_NS = 50000, YIELD_NS = 20000, SLACK_NS = 20000, BACK_OFF = 32 };
 enum {
     STACK_BYTES = 2 << 20
 }; /* kernels keep up to 256 KB there, and some C libraries give a thread 128 KB */
@@ -56,7 +56,7 @@ static struct {
     int64_t serial_until;
     int64_t waited; /* by the caller, inside tiles of this job */
     int64_t calm;   /* shared since the last stall */
-    pthread_t handle[MAX_THREADS];
+    pthread_t handle[QB_MAX_THREADS];
 } pool;
 
 /* ---- what the CPU and the system have ---- */
@@ -232,7 +232,7 @@ static void stop_helpers(void)
     atomic_store(&pool.stop, false);
 }
 
-static int clamp(long n) { return n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : (int)n; }
+static int clamp(long n) { return n < 1 ? 1 : n > QB_MAX_THREADS ? QB_MAX_THREADS : (int)n; }
 
 static int default_threads(void)
 {
@@ -255,16 +255,17 @@ int pool_threads(void)
     return atomic_compare_exchange_strong(&pool.threads, &none, n) ? n : none;
 }
 
-bool pool_resize(int threads, qb_error *err)
+bool pool_resize(int64_t n, qb_error *err)
 {
-    if (threads < 0 || threads > MAX_THREADS) {
-        error_set(err, QB_EVALUE, "%d threads; give 1 to %d, or 0 for the number of CPUs", threads,
-                  MAX_THREADS);
+    if (n < 0 || n > QB_MAX_THREADS) {
+        error_set(err, QB_EVALUE,
+                  "set_num_threads: n must be from 1 to %d, or 0 for the default, not %lld",
+                  QB_MAX_THREADS, (long long)n);
         return false;
     }
     while (atomic_exchange(&pool.busy, true)) sched_yield();
     stop_helpers();
-    atomic_store(&pool.threads, threads ? threads : default_threads());
+    atomic_store(&pool.threads, n ? (int)n : default_threads());
     pool.serial_until = pool.calm = 0;
     atomic_store(&pool.busy, false);
     return true;
@@ -342,4 +343,4 @@ void pool_run_on(PoolFn *fn, void *arg, int64_t tiles, int threads)
     for (int64_t tile = 0; tile < tiles; tile++) fn(arg, tile, 0);
 }
 
-void pool_run(PoolFn *fn, void *arg, int64_t tiles) { pool_run_on(fn, arg, tiles, MAX_THREADS); }
+void pool_run(PoolFn *fn, void *arg, int64_t tiles) { pool_run_on(fn, arg, tiles, QB_MAX_THREADS); }

@@ -226,7 +226,11 @@ static void test_thread_counts_are_checked(void)
     qb_error err = {0};
     CHECK(!pool_resize(-1, &err));
     CHECK_EQ_INT(err.code, QB_EVALUE);
-    CHECK(!pool_resize(100000, &err));
+    CHECK(pool_resize(QB_MAX_THREADS, &err));
+    CHECK(!pool_resize(QB_MAX_THREADS + 1, &err));
+    CHECK(!pool_resize((int64_t)1 << 32, &err));
+    CHECK_EQ_STR(err.message,
+                 "set_num_threads: n must be from 1 to 256, or 0 for the default, not 4294967296");
     setenv("QUABLA_NUM_THREADS", "3", 1);
     resize(0);
     CHECK_EQ_INT(pool_threads(), 3);
