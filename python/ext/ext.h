@@ -186,6 +186,7 @@ bool ops_add(PyObject *m, const OpRow *row); /* with its example of examples.h a
 /* An int, or a list, tuple or NumPy array of ints, at most QB_MAX_RANK of them. Returns their number, -1 with an exception. */
 int read_ints(const char *who, const char *what, PyObject *o, int64_t *out);
 bool read_int(const char *who, const char *what, PyObject *o, int64_t *out);
+PyObject *read_index(const char *who, const char *what, PyObject *o); /* as a Python int, of any size */
 /* A parameter that is True or False, also as an int or NumPy's; NULL leaves *out as it is. */
 bool read_flag(const char *who, const char *what, PyObject *o, bool *out);
 /* Axes of a reduction, None, an int or ints, into list and n. */

@@ -66,6 +66,24 @@ static PyObject *add_method(PyObject *Py_UNUSED(m), PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* _integer(who, what, value), _flag(who, what, value): value, or a TypeError that begins "who: what is". */
+static PyObject *integer(PyObject *Py_UNUSED(m), PyObject *args)
+{
+    const char *who, *what;
+    PyObject *o;
+    if (!PyArg_ParseTuple(args, "ssO:_integer", &who, &what, &o)) return NULL;
+    return read_index(who, what, o);
+}
+
+static PyObject *flag(PyObject *Py_UNUSED(m), PyObject *args)
+{
+    const char *who, *what;
+    PyObject *o;
+    bool out;
+    if (!PyArg_ParseTuple(args, "ssO:_flag", &who, &what, &o)) return NULL;
+    return read_flag(who, what, o, &out) ? PyBool_FromLong(out) : NULL;
+}
+
 static PyObject *set_num_threads(PyObject *Py_UNUSED(m), PyObject *count)
 {
     qb_error err = {0};
@@ -143,6 +161,8 @@ static PyObject *live_bytes(PyObject *Py_UNUSED(m), PyObject *Py_UNUSED(none))
 
 static PyMethodDef functions[] = {
     {"_add_method", add_method, METH_VARARGS, NULL},
+    {"_integer", integer, METH_VARARGS, NULL},
+    {"_flag", flag, METH_VARARGS, NULL},
     {"_fail_alloc", fail_alloc, METH_O,
      "_fail_alloc(n)\n--\n\nThe n-th allocation of the core from now on fails, and all after it; "
      "-1: none."},

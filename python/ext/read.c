@@ -1,19 +1,19 @@
 /* read.c: parameters that are ints, flags, axes or shapes. */
 #include "ext.h"
 
+PyObject *read_index(const char *who, const char *what, PyObject *o)
+{
+    const bool like = PyIndex_Check(o) && !PyBool_Check(o) && !array_check(o);
+    PyObject *index = like ? PyNumber_Index(o) : NULL; /* NumPy's arrays look like ints */
+    if (!like || (!index && PyErr_ExceptionMatches(PyExc_TypeError)))
+        PyErr_Format(PyExc_TypeError, "%s: %s is a Python int, not %s", who, what, stage_kind(o));
+    return index;
+}
+
 bool read_int(const char *who, const char *what, PyObject *o, int64_t *out)
 {
-    if (PyBool_Check(o) || !PyIndex_Check(o) || array_check(o)) {
-        PyErr_Format(PyExc_TypeError, "%s: %s is a Python int, not %s", who, what, stage_kind(o));
-        return false;
-    }
-    PyObject *index = PyNumber_Index(o);
-    if (!index) { /* NumPy's arrays look like ints */
-        if (PyErr_ExceptionMatches(PyExc_TypeError))
-            PyErr_Format(PyExc_TypeError, "%s: %s is a Python int, not %s", who, what,
-                         stage_kind(o));
-        return false;
-    }
+    PyObject *index = read_index(who, what, o);
+    if (!index) return false;
     int overflow;
     *out = PyLong_AsLongLongAndOverflow(index, &overflow);
     Py_DECREF(index);

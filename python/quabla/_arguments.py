@@ -1,19 +1,11 @@
 """Arguments of array functions, read once for all: ints, axes, shapes."""
 
-import operator
 import os
 
 from . import _core
 
-
-def integer(who, what, value):
-    """value as an int; TypeError for anything that is none, bools included."""
-    if isinstance(value, (bool, _core.Tensor, _core.TraceTensor)):
-        raise TypeError(f"{who}: {what} is a Python int, not a {type(value).__name__}")
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(f"{who}: {what} is a Python int, not a {type(value).__name__}") from None
+# f(who, what, value): value as an int or a bool; TypeError for anything that is none, arrays included. A bool is no int.
+integer, flag = _core._integer, _core._flag
 
 
 def number(who, what, value):
@@ -42,13 +34,6 @@ def integers(who, what, value):
     if isinstance(value, (list, tuple, range)):
         return tuple(integer(who, what, v) for v in value)
     return (integer(who, what, value),)
-
-
-def flag(who, what, value):
-    """value as a bool; TypeError for an array, which is many."""
-    if isinstance(value, int) or type(value).__name__ in ("bool", "bool_"):
-        return bool(value)
-    raise TypeError(f"{who}: {what} is True or False, not a {type(value).__name__}")
 
 
 def function(who, what, value):

@@ -193,6 +193,7 @@ def test_a_flag_is_true_or_false():
     flags = [
         (lambda v: qb.sum(x, 0, v), "keepdims"), (lambda v: x.max(keepdims=v), "keepdims"), (lambda v: qb.var(x, keepdims=v), "keepdims"),
         (lambda v: qb.cumsum(x, 0, v), "reverse"), (lambda v: qb.gelu(x, approximate=v), "approximate"), (lambda v: qb.optim.SGD(nesterov=v, momentum=0.5), "nesterov"),
+        (lambda v: qb.random.choice(qb.random.key(0), 3, (2,), v), "replace"), (lambda v: qb.optim.exponential_decay(0.1, 5, 0.5, staircase=v), "staircase"),
     ]  # fmt: skip
     for f, what in flags:
         for wrong in ("none", "tanh", None, 1.0, x, [True]):
