@@ -107,14 +107,19 @@ static PyType_Spec shape_spec = {"quabla.ShapeDtype", sizeof(ShapeDtype), 0,
 /* ---- Lowered and Compiled: both hold one trace ---- */
 
 typedef struct {
-    PyObject_HEAD Entry *entry;
+    PyObject_HEAD vectorcallfunc vectorcall; /* of Compiled */
+    Entry *entry;
     PyObject *fun; /* the Transform: it sorts keywords, and is named in messages */
 } Program;
+
+static PyObject *compiled_call(PyObject *o, PyObject *const *args, size_t nargsf,
+                               PyObject *kwnames);
 
 static PyObject *program(PyTypeObject *type, Entry *e, PyObject *fun)
 {
     Program *p = PyObject_New(Program, type);
     if (!p) return NULL;
+    p->vectorcall = compiled_call;
     p->entry = entry_retain(e);
     p->fun = Py_NewRef(fun);
     return (PyObject *)p;
@@ -188,13 +193,12 @@ static void mismatch(Program *p, const Call *c)
 }
 
 /* With steps, also the profile of one run. */
-static PyObject *call_with(Program *p, PyObject *args, qb_step_profile *steps)
+static PyObject *call_with(Program *p, PyObject *const *args, Py_ssize_t n, PyObject *kwnames,
+                           qb_step_profile *steps)
 {
     Call c;
     Leaves leaves = {0};
-    if (!call_sort((Transform *)p->fun, PySequence_Fast_ITEMS(args), PyTuple_GET_SIZE(args), NULL,
-                   &c))
-        return NULL;
+    if (!call_sort((Transform *)p->fun, args, n, kwnames, &c)) return NULL;
     const int m = entry_match(p->entry, &c, &leaves);
     PyObject *out = m == 1 ? entry_run(p->entry, leaves.v, steps) : NULL;
     if (!m) mismatch(p, &c);
@@ -203,11 +207,9 @@ static PyObject *call_with(Program *p, PyObject *args, qb_step_profile *steps)
     return out;
 }
 
-static PyObject *compiled_call(PyObject *o, PyObject *args, PyObject *kwargs)
+static PyObject *compiled_call(PyObject *o, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
-    if (!kwargs || PyDict_GET_SIZE(kwargs) == 0) return call_with((Program *)o, args, NULL);
-    PyErr_SetString(PyExc_TypeError, "a compiled program takes positional arguments only");
-    return NULL;
+    return call_with((Program *)o, args, PyVectorcall_NARGS(nargsf), kwnames, NULL);
 }
 
 /* (what, file or None, line, sweep, seconds, flops, functions, bytes) */
@@ -217,13 +219,14 @@ static PyObject *profile_row(const qb_step_profile *s)
                          s->flops, s->functions, s->bytes);
 }
 
-static PyObject *compiled_profile(PyObject *o, PyObject *args)
+static PyObject *compiled_profile(PyObject *o, PyObject *const *args, Py_ssize_t n_args,
+                                  PyObject *kwnames)
 {
     Program *p = (Program *)o;
     const int n = qb_plan_step_count(p->entry->plan);
     qb_step_profile *steps = PyMem_Calloc((size_t)n + 1, sizeof *steps);
     if (!steps) return PyErr_NoMemory();
-    PyObject *out = call_with(p, args, steps), *rows = out ? PyList_New(n) : NULL;
+    PyObject *out = call_with(p, args, n_args, kwnames, steps), *rows = out ? PyList_New(n) : NULL;
     for (int i = 0; rows && i < n; i++) {
         PyObject *row = profile_row(&steps[i]);
         if (!row)
@@ -267,9 +270,9 @@ static PyMethodDef lowered_methods[] = {
     {0},
 };
 static PyMethodDef compiled_methods[] = {
-    {"profile", compiled_profile, METH_VARARGS,
-     "profile(*args)\n--\n\nThe result and what each step of the plan took: a list of (what, file, "
-     "line, sweep, seconds, flops, functions, bytes)."},
+    {"profile", (PyCFunction)(void (*)(void))compiled_profile, METH_FASTCALL | METH_KEYWORDS,
+     "profile(*args, **kwargs)\n--\n\nThe result and what each step of the plan took: a list of "
+     "(what, file, line, sweep, seconds, flops, functions, bytes)."},
     {0},
 };
 static PyObject *get_program(PyObject *o, void *Py_UNUSED(c))
@@ -288,6 +291,10 @@ static PyGetSetDef program_getset[] = {
     {"workspace", get_workspace, NULL, "bytes of working memory of one run", NULL},
     {0},
 };
+static PyMemberDef compiled_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Program, vectorcall), READONLY, NULL},
+    {0},
+};
 static PyType_Slot lowered_slots[] = {
     {Py_tp_dealloc, program_dealloc},
     {Py_tp_repr, program_repr},
@@ -296,12 +303,18 @@ static PyType_Slot lowered_slots[] = {
     {0},
 };
 static PyType_Slot compiled_slots[] = {
-    {Py_tp_dealloc, program_dealloc},  {Py_tp_repr, program_repr},     {Py_tp_call, compiled_call},
-    {Py_tp_methods, compiled_methods}, {Py_tp_getset, program_getset}, {0},
+    {Py_tp_dealloc, program_dealloc},
+    {Py_tp_repr, program_repr},
+    {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_methods, compiled_methods},
+    {Py_tp_getset, program_getset},
+    {Py_tp_members, compiled_members},
+    {0},
 };
 enum { FLAGS = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION };
 static PyType_Spec lowered_spec = {"quabla.Lowered", sizeof(Program), 0, FLAGS, lowered_slots};
-static PyType_Spec compiled_spec = {"quabla.Compiled", sizeof(Program), 0, FLAGS, compiled_slots};
+static PyType_Spec compiled_spec = {"quabla.Compiled", sizeof(Program), 0,
+                                    FLAGS | Py_TPFLAGS_HAVE_VECTORCALL, compiled_slots};
 
 bool lower_init(PyObject *m)
 {

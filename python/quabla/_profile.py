@@ -22,13 +22,13 @@ class Profile:
         self._fun = fun if isinstance(fun, _core.Transform) else _core.jit(fun)
         self.steps, self.seconds, self.workspace = [], None, None
 
-    def __call__(self, *args):
-        compiled = self._fun.lower(*args).compile()
-        compiled(*args)
+    def __call__(self, *args, **kwargs):
+        compiled = self._fun.lower(*args, **kwargs).compile()
+        compiled(*args, **kwargs)
         runs, end = [], time.perf_counter() + _SECONDS
         while len(runs) < _LEAST or (len(runs) < _MOST and time.perf_counter() < end):
             start = time.perf_counter()
-            result, rows = compiled.profile(*args)
+            result, rows = compiled.profile(*args, **kwargs)
             runs.append((time.perf_counter() - start, rows))
         # What else the machine does only adds, so the least of all runs is the time of a step.
         self.seconds, self.workspace = min(seconds for seconds, _ in runs), compiled.workspace
@@ -68,10 +68,11 @@ def _numbers(s, share):
 def profile(fun):
     """A function that runs like fun, compiled, and prints what each step of its plan took: time, flops, bytes and the line of the code.
 
-    fun: a function of arrays, or what jit or another transform returned. Called with positional arguments, it runs 5 to 200 times, prints
-    the least time of each step and returns fun's result. An elementwise operation counts as one flop, whatever it is; `functions`
-    are those of them that are exp, tanh and the like; bytes are those of a step's operands and results, each once. A loop counts what its
-    body does: all iterations of a scan, one of a while, the larger branch of a cond. .steps has the same as data.
+    fun: a function of arrays, or what jit or another transform returned. Called with fun's arguments, with the keywords that jit takes,
+    it runs 5 to 200 times, prints the least time of each step and returns fun's result. An elementwise operation counts as one flop,
+    whatever it is; `functions` are those of them that are exp, tanh and the like; bytes are those of a step's operands and results, each
+    once. A loop counts what its body does: all iterations of a scan, one of a while, the larger branch of a cond. .steps has the same as
+    data.
     Steps that run block of points by block of points (the forward and the reverse pass of a PINN) bear the number of their sweep; their
     operands stay in cache.
     Raises TypeError when fun is not a function, and whatever fun raises.

@@ -61,6 +61,20 @@ def test_a_compiled_program_rejects_another_signature(args):
         compiled(*args)
 
 
+def test_a_compiled_program_takes_the_keywords_of_jit():
+    compiled = (
+        qb.jit(lambda x, y, n: (x - y) * n, static_argnames="n")
+        .lower(qb.ShapeDtype((2,)), qb.ShapeDtype((2,)), n=3)
+        .compile()
+    )
+    x, y = qb.ones((2,)), qb.zeros((2,))
+    assert compiled(x, y, n=3).tolist() == compiled(y=y, n=3, x=x).tolist() == [3.0, 3.0]
+    with pytest.raises(ValueError, match="static 3"):
+        compiled(x, y=y, n=4)
+    with pytest.raises(TypeError, match="keyword 'm' must be static"):
+        compiled(x, y, m=3)
+
+
 def test_a_compiled_program_rejects_another_static_value():
     compiled = qb.jit(lambda x, n: x * n, static_argnums=1).lower(qb.ShapeDtype((2,)), 3).compile()
     assert compiled(qb.ones((2,)), 3).tolist() == [3.0, 3.0]

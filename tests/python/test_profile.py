@@ -27,6 +27,22 @@ def test_a_profiled_function_gives_its_result_and_prints_a_table(capsys):
     assert str(f) == printed.rstrip("\n")
 
 
+def test_keywords_are_those_of_jit():
+    def power(x, y, n=2):
+        return qb.sum((x - y) ** n)
+
+    x, y = qb.ones((4,)), qb.full((4,), 3.0)
+    f = qb.profile(qb.jit(power, static_argnames="n"))
+    assert f(y=y, x=x, n=3).item() == f(x, y=y, n=3).item() == -32.0
+    assert f(x, y).item() == 16.0
+    for g, kwargs, message in [
+        (power, {"z": y}, "keyword 'z' must be static"),
+        (qb.grad(power), {"y": y}, "keywords are for jit"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            qb.profile(g)(x, **kwargs)
+
+
 def test_steps_have_times_flops_and_bytes():
     p, x = params(16), qb.array(np.random.default_rng(1).normal(size=(50, 2)))
     f = qb.profile(qb.jit(net))
