@@ -1,6 +1,7 @@
 """Types of the extension. The package re-exports what is public; names with an underscore are for its own files."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from types import ModuleType
 from typing import Any, ClassVar, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
 _P = ParamSpec("_P")
@@ -531,25 +532,7 @@ class StepLoop:
     def set_data(self, data: tuple[Any, ...], /) -> None: ...
 
 # Pytrees.
-class tree:
-    class TreeDef:
-        @property
-        def num_leaves(self) -> int: ...
-        def unflatten(self, leaves: Sequence[Any]) -> Any: ...
-        def __hash__(self) -> int: ...
-
-    @staticmethod
-    def flatten(tree: Any) -> tuple[list[Any], TreeDef]: ...
-    @staticmethod
-    def leaves(tree: Any) -> list[Any]: ...
-    @staticmethod
-    def structure(tree: Any) -> TreeDef: ...
-    @staticmethod
-    def unflatten(treedef: TreeDef, leaves: Sequence[Any]) -> Any: ...
-    @staticmethod
-    def flatten_with_path(tree: Any) -> tuple[list[tuple[tuple[Any, ...], Any]], TreeDef]: ...
-    @staticmethod
-    def map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any: ...
+tree: ModuleType  # all of it is in quabla.tree
 
 def _register(
     cls: type,

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import operator
 import pathlib
 import re
 
@@ -63,25 +64,54 @@ def test_parameters_can_be_named():
 
 
 def stubs():
-    """(name, parameters with their defaults) of every function in the stubs beside Python files."""
-    for path in sorted((ROOT / "python/quabla").glob("*.pyi")):
-        if (path.with_suffix(".py")).exists() and path.stem != "__init__":
-            for f in ast.parse(path.read_text()).body:
-                if isinstance(f, ast.FunctionDef):
-                    for part in ast.walk(f.args):
-                        if isinstance(part, ast.arg):
-                            part.annotation = None
-                    yield f"{path.stem}.{f.name}", ast.unparse(f.args)
+    """(module, its statements) of every stub beside a Python file, but that of the package itself."""
+    package = ROOT / "python/quabla"
+    for path in sorted(package.rglob("*.pyi")):
+        if path.with_suffix(".py").exists() and path != package / "__init__.pyi":
+            yield (path.parent if path.stem == "__init__" else path).stem, ast.parse(path.read_text()).body
 
 
-@pytest.mark.parametrize(("name", "parameters"), stubs())
-def test_a_stub_has_the_parameters_of_its_function(name, parameters):
-    module, function = name.split(".")
-    real = inspect.signature(getattr(getattr(qb, module), function))
-    plain = [p.replace(annotation=p.empty) for p in real.parameters.values()]
-    assert str(real.replace(parameters=plain)).replace(" ", "") == f"({parameters})".replace(" ", "")
+def stubbed():
+    """(name, whether it is an attribute, parameters with their defaults) of every function and method in them.
+
+    What a private class has is checked in each class that is made from it.
+    """
+    for module, body in stubs():
+        classes = {c.name: c for c in body if isinstance(c, ast.ClassDef)}
+        members = [(module, f) for f in body]
+        for c in classes.values():
+            bases = [classes[b.id] for b in c.bases if isinstance(b, ast.Name) and b.id.startswith("_")]
+            members += [(f"{module}.{c.name}", f) for k in [c, *bases] for f in k.body if not c.name.startswith("_")]
+        for place, f in members:
+            if isinstance(f, ast.FunctionDef):
+                for part in ast.walk(f.args):
+                    if isinstance(part, ast.arg):
+                        part.annotation = None
+                parameters = ast.unparse(f.args).removeprefix("self").removeprefix(", ")
+                yield f"{place}.{f.name}", bool(f.decorator_list), parameters
+
+
+@pytest.mark.parametrize(("name", "attribute", "parameters"), stubbed())
+def test_a_stub_has_the_parameters_of_its_function(name, attribute, parameters):
+    real = operator.attrgetter(name)(qb)
+    assert inspect.isdatadescriptor(real) == attribute
+    if not attribute:
+        signature = inspect.signature(real)
+        plain = [p.replace(annotation=p.empty) for p in signature.parameters.values() if p.name != "self"]
+        assert str(signature.replace(parameters=plain)).replace(" ", "") == f"({parameters})".replace(" ", "")
 
 
 def test_every_composed_function_has_a_stub():
-    named = {name.split(".")[1] for name, _ in stubs()}
+    named = {name.split(".")[1] for name, *_ in stubbed()}
     assert {name for names in qb._COMPOSED.values() for name in names.split()} <= named
+
+
+@pytest.mark.parametrize("module", ["optim", "random", "tree"])
+def test_a_stub_has_every_public_name_of_its_module(module):
+    body, real = dict(stubs())[module], getattr(qb, module)
+    defined = {d.name: d for d in body if isinstance(d, (ast.FunctionDef, ast.ClassDef)) and not d.name.startswith("_")}
+    assert defined.keys() == set(real.__all__)
+    for name, c in defined.items():
+        if isinstance(c, ast.ClassDef):
+            members = {getattr(m, "name", None) or m.target.id for m in c.body}
+            assert not [m for m in vars(getattr(real, name)) if not m.startswith("_") and m not in members]
