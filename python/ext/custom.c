@@ -111,8 +111,7 @@ static bool put_output(const Custom *c, Frame *f, PyObject *x, const qb_type *wa
         return complain(c, PyExc_TypeError, "%s%U is %s, not an array", what, path, stage_kind(x));
     if (!frame_lift(f, x, &v)) return false;
     const qb_type *t = qb_type_of(v);
-    const bool same = !want || (t->dtype == want->dtype && t->rank == want->rank &&
-                                !memcmp(t->dims, want->dims, sizeof *t->dims * t->rank));
+    const bool same = !want || dtype_same(t, want);
     if (!same || t->dtype == QB_BOOL) {
         PyObject *a = dtype_text(t), *b = want ? dtype_text(want) : NULL;
         if (a && b)

@@ -10,10 +10,7 @@
 
 static bool same_type(const qb_type *a, const qb_type *b)
 {
-    if (a->dtype != b->dtype || a->weak != b->weak || a->rank != b->rank) return false;
-    for (int i = 0; i < a->rank; i++)
-        if (a->dims[i] != b->dims[i]) return false;
-    return true;
+    return a->weak == b->weak && dtype_same(a, b);
 }
 
 /* Equal for a signature: of one type, NaN equals NaN, 0.0 and -0.0 differ. */

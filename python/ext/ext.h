@@ -60,6 +60,14 @@ int dtype_or(PyObject *o, int otherwise); /* the same; `otherwise` for NULL and 
 PyObject *dtype_object(int dtype);        /* borrowed */
 const char *dtype_label(int dtype);       /* "float64" */
 PyObject *dtype_text(const qb_type *t);   /* "float64[2,3]" */
+/* The dtype and the shape; weak does not count. */
+static inline bool dtype_same(const qb_type *a, const qb_type *b)
+{
+    if (a->dtype != b->dtype || a->rank != b->rank) return false;
+    for (int i = 0; i < a->rank; i++)
+        if (a->dims[i] != b->dims[i]) return false;
+    return true;
+}
 
 /* ---- tensor.c: eager arrays ---- */
 typedef struct {
@@ -449,6 +457,7 @@ bool custom_init(PyObject *m);
 /* ---- program.c: the compiler facade: Program, Executable ---- */
 bool program_init(PyObject *m);
 PyObject *program_new(qb_graph *g); /* of a frozen graph */
+PyObject *program_text(char *text, const qb_error *err); /* as a str; NULL is err */
 
 /* ---- loop.c: StepLoop, a step with its state inside ---- */
 bool loop_init(PyObject *m);

@@ -239,8 +239,7 @@ static bool tangent_of(Frame *outer, const Diff *d, Py_ssize_t i, const qb_type 
     if (!x && !PyErr_Occurred())
         PyErr_Format(PyExc_TypeError, "jvp: a tangent is %s, not an array", stage_kind(tangent));
     const qb_type *have = ok ? array_type(x) : NULL;
-    if (ok && (have->dtype != want->dtype || have->rank != want->rank ||
-               memcmp(have->dims, want->dims, sizeof *have->dims * have->rank))) {
+    if (ok && !dtype_same(have, want)) {
         PyObject *a = dtype_text(want), *b = dtype_text(have),
                  *path = tree_path_text(d->tree, i, 0);
         if (a && b && path)

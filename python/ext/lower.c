@@ -54,16 +54,10 @@ static PyObject *shape_repr(PyObject *o)
     return out;
 }
 
-static bool same_shape(const qb_type *a, const qb_type *b)
-{
-    return a->dtype == b->dtype && a->rank == b->rank &&
-           !memcmp(a->dims, b->dims, sizeof *a->dims * a->rank);
-}
-
 static PyObject *shape_compare(PyObject *a, PyObject *b, int how)
 {
     if (Py_TYPE(a) != Py_TYPE(b) || (how != Py_EQ && how != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
-    return PyBool_FromLong(same_shape(&((ShapeDtype *)a)->type, &((ShapeDtype *)b)->type) ==
+    return PyBool_FromLong(dtype_same(&((ShapeDtype *)a)->type, &((ShapeDtype *)b)->type) ==
                            (how == Py_EQ));
 }
 
@@ -149,24 +143,16 @@ PyObject *lower_make(Transform *t, PyObject *const *args, Py_ssize_t n, PyObject
     return out;
 }
 
-static PyObject *text_of(char *text, const qb_error *err)
-{
-    if (!text) return error_raise(err);
-    PyObject *out = PyUnicode_FromString(text);
-    qb_free(text);
-    return out;
-}
-
 static PyObject *as_text(PyObject *o, PyObject *Py_UNUSED(none))
 {
     qb_error err = {0};
-    return text_of(qb_plan_text(((Program *)o)->entry->plan, &err), &err);
+    return program_text(qb_plan_text(((Program *)o)->entry->plan, &err), &err);
 }
 
 static PyObject *as_steps(PyObject *o, PyObject *Py_UNUSED(none))
 {
     qb_error err = {0};
-    return text_of(qb_plan_steps(((Program *)o)->entry->plan, &err), &err);
+    return program_text(qb_plan_steps(((Program *)o)->entry->plan, &err), &err);
 }
 
 static PyObject *compile(PyObject *o, PyObject *Py_UNUSED(none))

@@ -210,7 +210,7 @@ static PyObject *vjp(PyObject *o, PyObject *name)
 
 /* ---- text ---- */
 
-static PyObject *text_of(char *text, const qb_error *err)
+PyObject *program_text(char *text, const qb_error *err)
 {
     if (!text) return error_raise(err);
     PyObject *out = PyUnicode_FromString(text);
@@ -223,9 +223,9 @@ static PyObject *lower_text(PyObject *o, PyObject *Py_UNUSED(none))
 {
     const qb_graph *g = ((Program *)o)->graph;
     qb_error err = {0};
-    if (qb_graph_output_count(g) == 1) return text_of(qb_graph_listing(g, &err), &err);
+    if (qb_graph_output_count(g) == 1) return program_text(qb_graph_listing(g, &err), &err);
     qb_plan *plan = qb_compile(g, NULL, &err);
-    PyObject *out = text_of(plan ? qb_plan_text(plan, &err) : NULL, &err);
+    PyObject *out = program_text(plan ? qb_plan_text(plan, &err) : NULL, &err);
     qb_plan_release(plan);
     return out;
 }
@@ -233,7 +233,7 @@ static PyObject *lower_text(PyObject *o, PyObject *Py_UNUSED(none))
 static PyObject *stablehlo_text(PyObject *o, PyObject *Py_UNUSED(none))
 {
     qb_error err = {0};
-    return text_of(qb_graph_stablehlo(((Program *)o)->graph, &err), &err);
+    return program_text(qb_graph_stablehlo(((Program *)o)->graph, &err), &err);
 }
 
 static PyObject *get_output_shapes(PyObject *o, void *Py_UNUSED(c))
@@ -345,9 +345,7 @@ static PyObject *input_value(const qb_graph *g, int i, PyObject *inputs)
         return NULL;
     }
     const qb_type *have = array_type(x);
-    if (have->dtype == want->dtype && have->rank == want->rank &&
-        !memcmp(have->dims, want->dims, sizeof *have->dims * have->rank))
-        return x;
+    if (dtype_same(have, want)) return x;
     PyObject *a = dtype_text(want), *b = dtype_text(have);
     if (a && b)
         PyErr_Format(PyExc_ValueError, "evaluate: input '%s' is %U; the program takes %U", name, b,

@@ -50,48 +50,42 @@ static PyObject *reduce(PyObject *op, PyObject *const *args, Py_ssize_t n, PyObj
     return ops_apply(number, &attr, a, 1);
 }
 
-static const char *const matmul_names[] = {"x1", "x2"};
+/* An op without attributes; all its operands have names. */
+static PyObject *named(int op, const char *const *names, int count, PyObject *const *args,
+                       Py_ssize_t n, PyObject *kwnames)
+{
+    PyObject *a[3];
+    return module_args(qb_op_at(op).name, names, count, count, args, n, kwnames, a)
+               ? ops_apply(op, NULL, a, count)
+               : NULL;
+}
+
+static const char *const matmul_names[] = {"x1", "x2"}, *const sides_names[] = {"self", "rhs"},
+                         *const where_names[] = {"mask", "on_true", "on_false"},
+                         *const x_names[] = {"x"};
 
 static PyObject *matmul(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n,
                         PyObject *kwnames)
 {
-    PyObject *a[2];
-    return module_args("matmul", matmul_names, 2, 2, args, n, kwnames, a)
-               ? ops_apply(core.op.matmul, NULL, a, 2)
-               : NULL;
+    return named(core.op.matmul, matmul_names, 2, args, n, kwnames);
 }
-
-static const char *const sides_names[] = {"self", "rhs"};
 
 static PyObject *matmul_method(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n,
                                PyObject *kwnames)
 {
-    PyObject *a[2];
-    return module_args("matmul", sides_names, 2, 2, args, n, kwnames, a)
-               ? ops_apply(core.op.matmul, NULL, a, 2)
-               : NULL;
+    return named(core.op.matmul, sides_names, 2, args, n, kwnames);
 }
-
-static const char *const where_names[] = {"mask", "on_true", "on_false"};
 
 static PyObject *where(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n,
                        PyObject *kwnames)
 {
-    PyObject *a[3];
-    return module_args("where", where_names, 3, 3, args, n, kwnames, a)
-               ? ops_apply(core.op.where, NULL, a, 3)
-               : NULL;
+    return named(core.op.where, where_names, 3, args, n, kwnames);
 }
-
-static const char *const x_names[] = {"x"};
 
 static PyObject *stop_gradient(PyObject *Py_UNUSED(op), PyObject *const *args, Py_ssize_t n,
                                PyObject *kwnames)
 {
-    PyObject *x;
-    return module_args("stop_gradient", x_names, 1, 1, args, n, kwnames, &x)
-               ? ops_unary(core.op.stop_gradient, x)
-               : NULL;
+    return named(core.op.stop_gradient, x_names, 1, args, n, kwnames);
 }
 
 static const char *const powi_names[] = {"x", "exponent"};

@@ -210,13 +210,19 @@ static PyObject *list_of(const Leaves *l)
     return list;
 }
 
+/* The tree of a function that takes one: its structure, and its leaves. */
+static TreeDef *flattened(const char *who, PyObject *const *args, Py_ssize_t n, PyObject *kwnames,
+                          Leaves *leaves)
+{
+    PyObject *o;
+    return module_args(who, tree_name, 1, 1, args, n, kwnames, &o) ? tree_flatten(o, leaves) : NULL;
+}
+
 static PyObject *tree_flatten_py(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n,
                                  PyObject *kwnames)
 {
-    PyObject *o;
-    if (!module_args("flatten", tree_name, 1, 1, args, n, kwnames, &o)) return NULL;
     Leaves leaves = {0};
-    TreeDef *t = tree_flatten(o, &leaves);
+    TreeDef *t = flattened("flatten", args, n, kwnames, &leaves);
     PyObject *list = t ? list_of(&leaves) : NULL;
     PyObject *out = list ? PyTuple_Pack(2, list, t) : NULL;
     leaves_free(&leaves);
@@ -228,10 +234,8 @@ static PyObject *tree_flatten_py(PyObject *Py_UNUSED(m), PyObject *const *args, 
 static PyObject *leaves_py(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n,
                            PyObject *kwnames)
 {
-    PyObject *o;
-    if (!module_args("leaves", tree_name, 1, 1, args, n, kwnames, &o)) return NULL;
     Leaves leaves = {0};
-    TreeDef *t = tree_flatten(o, &leaves);
+    TreeDef *t = flattened("leaves", args, n, kwnames, &leaves);
     PyObject *list = t ? list_of(&leaves) : NULL;
     leaves_free(&leaves);
     Py_XDECREF(t);
@@ -241,10 +245,8 @@ static PyObject *leaves_py(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssi
 static PyObject *structure_py(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n,
                               PyObject *kwnames)
 {
-    PyObject *o;
-    if (!module_args("structure", tree_name, 1, 1, args, n, kwnames, &o)) return NULL;
     Leaves leaves = {0};
-    TreeDef *t = tree_flatten(o, &leaves);
+    TreeDef *t = flattened("structure", args, n, kwnames, &leaves);
     leaves_free(&leaves);
     return (PyObject *)t;
 }
@@ -263,10 +265,8 @@ static PyObject *unflatten_py(PyObject *Py_UNUSED(m), PyObject *const *args, Py_
 static PyObject *with_path_py(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t n,
                               PyObject *kwnames)
 {
-    PyObject *o;
-    if (!module_args("flatten_with_path", tree_name, 1, 1, args, n, kwnames, &o)) return NULL;
     Leaves leaves = {0};
-    TreeDef *t = tree_flatten(o, &leaves);
+    TreeDef *t = flattened("flatten_with_path", args, n, kwnames, &leaves);
     PyObject *list = t ? PyList_New(leaves.n) : NULL;
     for (Py_ssize_t i = 0; list && i < leaves.n; i++) {
         PyObject *path = tree_path(t, i), *pair = path ? PyTuple_Pack(2, path, leaves.v[i]) : NULL;

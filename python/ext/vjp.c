@@ -117,8 +117,7 @@ static bool cotangent(Frame *f, const Outputs *o, Py_ssize_t leaf, PyObject *ct,
                       ? convert_array(ct, array_check(ct) ? -1 : (int)want->dtype, false, NULL)
                       : NULL;
     const qb_type *have = x ? array_type(x) : NULL;
-    bool ok = x && have->dtype == want->dtype && have->rank == want->rank &&
-              !memcmp(have->dims, want->dims, sizeof *have->dims * have->rank);
+    bool ok = x && dtype_same(have, want);
     if (x && !ok) {
         PyObject *a = dtype_text(want), *b = dtype_text(have),
                  *path = tree_path_text(o->tree, leaf, 0);

@@ -129,16 +129,9 @@ static void scan_open(Graph *g, const Node *n, const Val *x, const bool *seeded,
     graph_release(body);
 }
 
-static void scan_backward(Graph *g, struct Kept *kept, const Node *n, const Val *x, const Val *z,
-                          const Val *ct, const bool *wanted, Val *out)
-{
-    (void)n, (void)z, (void)wanted;
-    scan_vjp_backward(g, kept, x, ct, out);
-}
-
 const Rules scan_rules = {.infer = scan_infer,
                           .jvp_both = loop_jvp,
                           .forward = scan_forward,
-                          .backward = scan_backward,
+                          .backward = scan_vjp_backward,
                           .open = scan_open,
                           .vmap_some = scan_vmap};

@@ -43,7 +43,8 @@ struct Kept *scan_vjp_forward(Graph *g, Arena *a, const Graph *body, ScanForm fo
                               Val *z);
 /* The body of a loop as reverse mode leaves it (body_opened). */
 Graph *scan_vjp_opened(Graph *g, const Graph *body, ScanForm form, const bool *seeded, const bool *wanted);
-void scan_vjp_backward(Graph *g, struct Kept *kept, const Val *x, const Val *ct, Val *out);
+void scan_vjp_backward(Graph *g, struct Kept *kept, const Node *n, const Val *x, const Val *z, const Val *ct, const bool *wanted,
+                       Val *out); /* the rule of both loops */
 
 /* Outputs of the body whose tangents the results `read` come from: those, and next carries that they depend on. */
 bool *scan_vjp_read(Graph *g, Arena *a, const Graph *body, int carries, const bool *read);

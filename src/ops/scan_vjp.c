@@ -335,8 +335,10 @@ static bool backward_all(Graph *g, Arena *a, Reverse *r, const Val *x, Val *dy, 
     return !graph_failed(g);
 }
 
-void scan_vjp_backward(Graph *g, struct Kept *kept, const Val *x, const Val *ct, Val *out)
+void scan_vjp_backward(Graph *g, struct Kept *kept, const Node *n, const Val *x, const Val *z,
+                       const Val *ct, const bool *wanted, Val *out)
 {
+    (void)n, (void)z, (void)wanted;
     Reverse *r = (Reverse *)kept;
     Arena a = {0};
     if (!r || !r->kept.graph || graph_failed(g)) return;

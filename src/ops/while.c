@@ -250,16 +250,9 @@ static void while_open(Graph *g, const Node *n, const Val *x, const bool *seeded
     graph_release(step);
 }
 
-static void while_backward(Graph *g, struct Kept *kept, const Node *n, const Val *x, const Val *z,
-                           const Val *ct, const bool *wanted, Val *out)
-{
-    (void)n, (void)z, (void)wanted;
-    scan_vjp_backward(g, kept, x, ct, out);
-}
-
 const Rules while_rules = {.infer = while_infer,
                            .jvp_both = loop_jvp,
                            .forward = while_forward,
-                           .backward = while_backward,
+                           .backward = scan_vjp_backward,
                            .open = while_open,
                            .vmap_some = while_vmap};

@@ -116,29 +116,26 @@ def test_a_tracer_of_another_thread_is_refused():
     assert all("outside the trace" in e for e in errors)
 
 
+def steps_beside(work):
+    """How often Python in this thread gets its turn while work() runs in another one, which nobody asks to hand over the lock."""
+    steps, t, old = 0, threading.Thread(target=work), sys.getswitchinterval()
+    sys.setswitchinterval(10.0)
+    try:
+        t.start()
+        while t.is_alive():
+            steps += 1
+            time.sleep(0)
+    finally:
+        sys.setswitchinterval(old)
+    return steps
+
+
 def test_runs_give_up_the_lock():
     """While one long plan runs, Python in another thread goes on: not a few switches' worth, thousands of steps."""
     f = qb.jit(lambda x: qb.fori_loop(0, 60, lambda i, c: qb.tanh(c @ c) * 0.5, x))
     x = qb.full((256, 256), 0.001)
     f(x)
-    steps, done = 0, threading.Event()
-
-    def run():
-        f(x)
-        done.set()
-
-    old = sys.getswitchinterval()
-    sys.setswitchinterval(10.0)  # nobody is asked to hand over the lock
-    try:
-        t = threading.Thread(target=run)
-        t.start()
-        while not done.is_set():
-            steps += 1
-            time.sleep(0)
-        t.join()
-    finally:
-        sys.setswitchinterval(old)
-    assert steps > 100
+    assert steps_beside(lambda: f(x)) > 100
 
 
 def test_compiling_gives_up_the_lock():
@@ -147,25 +144,8 @@ def test_compiling_gives_up_the_lock():
             x = qb.sin(x) * (1.0 + i)
         return x
 
-    lowered, compiled, steps = qb.jit(f).lower(qb.ones((3,))), threading.Event(), 0
-    program = lowered.program
-
-    def work():
-        program.compile()
-        compiled.set()
-
-    old = sys.getswitchinterval()
-    sys.setswitchinterval(10.0)
-    try:
-        t = threading.Thread(target=work)
-        t.start()
-        while not compiled.is_set():
-            steps += 1
-            time.sleep(0)
-        t.join()
-    finally:
-        sys.setswitchinterval(old)
-    assert steps > 10
+    program = qb.jit(f).lower(qb.ones((3,))).program
+    assert steps_beside(program.compile) > 10
 
 
 @pytest.mark.parametrize("asked", ["", "0", "3", "003", "256", "many", "2x", "1.5", "-1", "100000"])
