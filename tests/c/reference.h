@@ -7,6 +7,7 @@
 
 #include "../../src/plan/plan.h"
 #include "../../src/scalar.h"
+#include "element.h"
 #include "test.h"
 #include <stdlib.h>
 
@@ -16,23 +17,6 @@ typedef struct {
     char **written; /* per byte; NULL: inputs and constants, which always are */
     bool ok;
 } RefRun;
-
-static inline double ref_get(int dtype, const void *p)
-{
-    if (dtype == QB_F64) return *(const double *)p;
-    if (dtype == QB_F32) return (double)*(const float *)p;
-    return *(const unsigned char *)p;
-}
-
-static inline void ref_put(int dtype, void *p, double v)
-{
-    if (dtype == QB_F64)
-        *(double *)p = v;
-    else if (dtype == QB_F32)
-        *(float *)p = (float)v;
-    else
-        *(unsigned char *)p = v != 0;
-}
 
 static inline double ref_round(int dtype, double v)
 {
@@ -61,13 +45,13 @@ static inline char *ref_at(RefRun *r, int slot, int64_t at, bool write)
 static inline double ref_load(RefRun *r, int slot, int64_t at)
 {
     const char *p = ref_at(r, slot, at, false);
-    return p ? ref_get(r->p->slots[slot].dtype, p) : 0;
+    return p ? element_get(r->p->slots[slot].dtype, p, 0) : 0;
 }
 
 static inline void ref_store(RefRun *r, int slot, int64_t at, double v)
 {
     char *p = ref_at(r, slot, at, true);
-    if (p) ref_put(r->p->slots[slot].dtype, p, v);
+    if (p) element_set(r->p->slots[slot].dtype, p, 0, v);
 }
 
 static inline int64_t ref_index(const Region *g, const Access *a, int64_t i)
@@ -306,7 +290,7 @@ static inline bool ref_same(int dtype, const char *a, const char *b, int64_t byt
 {
     int64_t elem = type_elem(dtype);
     for (int64_t i = 0; i < bytes; i += elem) {
-        double x = ref_get(dtype, a + i), y = ref_get(dtype, b + i);
+        double x = element_get(dtype, a + i, 0), y = element_get(dtype, b + i, 0);
         if (x != x && y != y) continue;
         if (memcmp(a + i, b + i, (size_t)elem) != 0) return false;
     }
@@ -324,13 +308,13 @@ static inline bool ref_check(const Graph *g, uint64_t seed)
     void *in[64], *want[64], *got[64];
     for (uint32_t i = 0; i < g->n_inputs; i++) {
         const Type *t = &g->types[g->inputs[i]];
-        int64_t n = type_size(t), elem = type_elem(t->dtype);
+        int64_t n = type_size(t);
         in[i] = malloc((size_t)type_bytes(t));
         for (int64_t k = 0; k < n; k++) {
             seed = seed * 6364136223846793005u + 1442695040888963407u;
             double v = (double)(int64_t)(seed >> 20) / 0x1p42 - 2;
             if (seed >> 59 == 0) v = special[(seed >> 40) % 10];
-            ref_put(t->dtype, (char *)in[i] + k * elem, t->dtype == QB_BOOL ? v > 0 : v);
+            element_set(t->dtype, in[i], k, t->dtype == QB_BOOL ? v > 0 : v);
         }
     }
     for (uint32_t i = 0; i < g->n_outputs; i++) {

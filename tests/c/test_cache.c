@@ -25,7 +25,7 @@ static double eager(Op op, const Attr *attr, const Type *t, int n, const void *x
     if (!cache_eager(&counting_target, op, attr, n, (const Type *const[]){t, t},
                      (const void *const[]){x, y}, &out, &type, err))
         return -1;
-    double v = ref_get(type.dtype, out->data);
+    double v = element_get(type.dtype, out->data, 0);
     qb_buffer_release(out);
     return v;
 }

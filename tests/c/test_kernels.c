@@ -4,6 +4,7 @@
 #include "cpu/cpu.h"
 #include "scalar.h"
 #include "vmathf.h"
+#include "element.h"
 #include "test.h"
 
 enum { LENGTH = 300, GUARD = 64 };
@@ -49,23 +50,6 @@ static double element(int64_t k)
     return k < SPECIALS ? special[k] : (random_unit() - 0.5) * (k % 3 ? 8 : 200);
 }
 
-static double get(int dtype, const void *p, int64_t k)
-{
-    return dtype == QB_F64   ? ((const double *)p)[k]
-           : dtype == QB_F32 ? (double)((const float *)p)[k]
-                             : ((const unsigned char *)p)[k];
-}
-
-static void set(int dtype, void *p, int64_t k, double v)
-{
-    if (dtype == QB_F64)
-        ((double *)p)[k] = v;
-    else if (dtype == QB_F32)
-        ((float *)p)[k] = (float)v;
-    else
-        ((unsigned char *)p)[k] = v != 0;
-}
-
 /* The same bits, or both a NaN. */
 static bool same(int dtype, double a, double b)
 {
@@ -90,9 +74,9 @@ static void check(const Isa *isa, int kernel, int id, int in, int out, const Arr
     isa->kernels[kernel](o.bytes, in_place ? o.bytes : x->bytes, y->bytes, z->bytes, i, n);
     int64_t wrong = 0, bytes = n * type_elem(out);
     for (int64_t k = 0; k < n; k++)
-        wrong +=
-            !same(out, get(out, o.bytes, k),
-                  expect(id, in, get(in, x->bytes, k), get(in, y->bytes, k), get(in, z->bytes, k)));
+        wrong += !same(out, element_get(out, o.bytes, k),
+                       expect(id, in, element_get(in, x->bytes, k), element_get(in, y->bytes, k),
+                              element_get(in, z->bytes, k)));
     for (int64_t k = bytes; k < bytes + GUARD; k++) wrong += o.bytes[k] != 0x55;
     if (!CHECK(wrong == 0))
         fprintf(stderr, "    kernel %d (%d) dtype %d of %s, n = %lld: %lld wrong\n", kernel, id, in,
@@ -102,11 +86,11 @@ static void check(const Isa *isa, int kernel, int id, int in, int out, const Arr
 static void fill(Array *x, Array *y, Array *z, int dtype)
 {
     for (int64_t k = 0; k < LENGTH; k++) {
-        set(dtype, x->bytes, k, dtype == QB_BOOL ? random_unit() > 0.5 : element(k));
-        set(dtype, y->bytes, k,
-            dtype == QB_BOOL ? random_unit() > 0.5
-                             : element(k < SPECIALS ? (k * 7 + 3) % SPECIALS : k));
-        set(dtype, z->bytes, k, dtype == QB_BOOL ? random_unit() > 0.5 : element(k));
+        element_set(dtype, x->bytes, k, dtype == QB_BOOL ? random_unit() > 0.5 : element(k));
+        element_set(dtype, y->bytes, k,
+                    dtype == QB_BOOL ? random_unit() > 0.5
+                                     : element(k < SPECIALS ? (k * 7 + 3) % SPECIALS : k));
+        element_set(dtype, z->bytes, k, dtype == QB_BOOL ? random_unit() > 0.5 : element(k));
     }
 }
 
@@ -163,9 +147,9 @@ static void test_ordinary_elements_take_the_same_values(void)
         for (int dtype = 0; dtype <= QB_F64; dtype++) {
             if (op_table[op].cls == CLASS_STRUCT || !isa->kernels[kernel_op(op, dtype)]) continue;
             for (int64_t k = 0; k < LENGTH; k++) {
-                set(dtype, x.bytes, k, 0.01 + 3 * random_unit());
-                set(dtype, y.bytes, k, 0.01 + 3 * random_unit());
-                set(dtype, z.bytes, k, 0);
+                element_set(dtype, x.bytes, k, 0.01 + 3 * random_unit());
+                element_set(dtype, y.bytes, k, 0.01 + 3 * random_unit());
+                element_set(dtype, z.bytes, k, 0);
             }
             int out = op_table[op].to_bool ? QB_BOOL : dtype;
             for (int64_t n = 1; n <= LENGTH; n += n < 20 ? 1 : 70)
@@ -219,7 +203,7 @@ static void test_native_rows_are_within_3_ulp_of_the_rounded_ones(void)
         float got[LENGTH];
         isa_now()->kernels[kernel_native(op)](got, x.bytes, NULL, NULL, 0, LENGTH);
         for (int64_t k = 0; k < LENGTH; k++) {
-            double at = get(QB_F32, x.bytes, k), want = value_scalar((Op)op, QB_F32, at, 0);
+            double at = element_get(QB_F32, x.bytes, k), want = value_scalar((Op)op, QB_F32, at, 0);
             if (!CHECK(apart(got[k], (float)want) <= 3))
                 fprintf(stderr, "    %s(%a): %a, not %a\n", op_table[op].name, at, (double)got[k],
                         want);

@@ -130,8 +130,7 @@ static void open_bench(Bench *b, const Graph *g, uint64_t seed)
         for (int64_t k = 0; k < type_size(t); k++) {
             seed = seed * 6364136223846793005u + 1442695040888963407u;
             double v = (double)(int64_t)(seed >> 20) / 0x1p42 - 2;
-            ref_put(t->dtype, (char *)b->in[i] + k * type_elem(t->dtype),
-                    t->dtype == QB_BOOL ? v > 0 : v);
+            element_set(t->dtype, b->in[i], k, t->dtype == QB_BOOL ? v > 0 : v);
         }
     }
     for (uint32_t i = 0; i < g->n_outputs; i++) {

@@ -3,6 +3,7 @@
    every ISA level and with one thread and several. */
 #include "cpu/cpu.h"
 #include "scalar.h"
+#include "element.h"
 #include "test.h"
 #include <stdlib.h>
 
@@ -257,23 +258,6 @@ static void make_case(Case *c)
 }
 
 /* ---- memory ---- */
-static double get(int dtype, const void *p, int64_t k)
-{
-    return dtype == QB_F64   ? ((const double *)p)[k]
-           : dtype == QB_F32 ? (double)((const float *)p)[k]
-                             : ((const unsigned char *)p)[k];
-}
-
-static void set(int dtype, void *p, int64_t k, double v)
-{
-    if (dtype == QB_F64)
-        ((double *)p)[k] = v;
-    else if (dtype == QB_F32)
-        ((float *)p)[k] = (float)v;
-    else
-        ((unsigned char *)p)[k] = v != 0;
-}
-
 static void fill_inputs(Case *c)
 {
     for (int i = 0; i < c->p.n_slots; i++) {
@@ -281,8 +265,9 @@ static void fill_inputs(Case *c)
         if (s->kind != SLOT_INPUT) continue;
         c->in[s->index] = malloc((size_t)s->bytes);
         for (int64_t k = 0; k < s->bytes / type_elem(s->dtype); k++)
-            set(s->dtype, c->in[s->index], k,
-                s->dtype == QB_BOOL ? (double)below(2) : (double)(below(4001) - 2000) / 512);
+            element_set(s->dtype, c->in[s->index], k,
+                        s->dtype == QB_BOOL ? (double)below(2)
+                                            : (double)(below(4001) - 2000) / 512);
     }
     for (int i = 0; i < c->p.n_outputs; i++) {
         c->out[i] = malloc((size_t)c->out_bytes[i]);
@@ -355,8 +340,9 @@ static void interpret(Case *c, const Region *r)
         for (int64_t e = 0; e < r->size; e++) {
             if (i < r->n_loads) {
                 const Load *l = &r->loads[i];
-                v[i][e] =
-                    l->splat ? l->value : get(l->dtype, memory(c, l->at.slot), place(r, &l->at, e));
+                v[i][e] = l->splat
+                              ? l->value
+                              : element_get(l->dtype, memory(c, l->at.slot), place(r, &l->at, e));
             } else {
                 const Instr *n = &r->instrs[i - r->n_loads];
                 v[i][e] =
@@ -367,7 +353,8 @@ static void interpret(Case *c, const Region *r)
     for (int i = 0; i < r->n_stores; i++) {
         const Store *s = &r->stores[i];
         for (int64_t e = 0; e < r->size; e++)
-            set(dtype_of(r, s->value), memory(c, s->at.slot), place(r, &s->at, e), v[s->value][e]);
+            element_set(dtype_of(r, s->value), memory(c, s->at.slot), place(r, &s->at, e),
+                        v[s->value][e]);
     }
     int64_t w = 1;
     for (int d = r->split; d < r->rank; d++) w *= r->dims[d];
@@ -378,8 +365,8 @@ static void interpret(Case *c, const Region *r)
         for (int64_t k = 0; k < outputs; k++) {
             double x = trailing ? reduce(n->op, v[n->value] + k * w, w, 1)
                                 : reduce(n->op, v[n->value] + k, r->size / w, w);
-            set(dtype_of(r, n->value), memory(c, n->at.slot),
-                place(r, &n->at, trailing ? k * w : k), x);
+            element_set(dtype_of(r, n->value), memory(c, n->at.slot),
+                        place(r, &n->at, trailing ? k * w : k), x);
         }
     }
     for (int i = 0; i < values; i++) free(v[i]);
@@ -395,8 +382,8 @@ static int64_t differences(const Case *c)
         if (s->kind != SLOT_OUTPUT) continue;
         int64_t size = type_elem(s->dtype);
         for (int64_t k = 0; k < s->bytes / size; k++) {
-            double a = get(s->dtype, c->out[s->index], k),
-                   b = get(s->dtype, c->expected[s->index], k);
+            double a = element_get(s->dtype, c->out[s->index], k),
+                   b = element_get(s->dtype, c->expected[s->index], k);
             bool nan = a != a && b != b;
             wrong += !nan && memcmp((char *)c->out[s->index] + k * size,
                                     (char *)c->expected[s->index] + k * size, (size_t)size);
