@@ -5,10 +5,10 @@ import os
 import subprocess
 import sys
 import textwrap
-import threading
 
 import pytest
 import quabla as qb
+from threads import together
 
 # ---- histories
 
@@ -160,9 +160,5 @@ def test_threads_that_run_one_loop_at_once_get_what_each_gets_alone(f):
         for _ in range(5):
             got[k] = f(xs[k]).tolist()
 
-    threads = [threading.Thread(target=run, args=(k,)) for k in range(6)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    together(6, run)
     assert got == want

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 import quabla as qb
+from threads import together
 
 np = pytest.importorskip("numpy")
 
@@ -377,19 +378,12 @@ def test_shape_dtype():
 def test_calls_from_many_threads():
     f = qb.jit(lambda x: qb.sin(x).sum())
     want = f(qb.linspace(0, 1, 5000)).item()
-    bad = []
 
-    def work():
+    def work(i):
         for _ in range(200):
-            if f(qb.linspace(0, 1, 5000)).item() != want:
-                bad.append(1)
+            assert f(qb.linspace(0, 1, 5000)).item() == want
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not bad
+    together(4, work)
 
 
 def test_calls_leak_nothing():

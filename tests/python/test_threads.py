@@ -9,28 +9,9 @@ import warnings
 
 import pytest
 import quabla as qb
+from threads import together
 
 np = pytest.importorskip("numpy")
-
-
-def together(n, work):
-    """work(i) in n threads that start at once; the first exception is raised here."""
-    gate, failed = threading.Barrier(n), []
-
-    def run(i):
-        try:
-            gate.wait()
-            work(i)
-        except BaseException as e:  # noqa: B036  whatever it is, the test must see it
-            failed.append(e)
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(n)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    if failed:
-        raise failed[0]
 
 
 def test_one_compiled_function_from_eight_threads():

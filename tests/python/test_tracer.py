@@ -4,6 +4,7 @@ import math
 
 import pytest
 import quabla as qb
+from threads import together
 
 np = pytest.importorskip("numpy")
 
@@ -194,9 +195,5 @@ def test_threads_trace_apart():
 
         results[k] = qb.jit(f)(qb.array(1.0)).item()
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    together(4, work)
     assert results == {k: 2.0 * k for k in range(4)}
