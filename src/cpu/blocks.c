@@ -205,7 +205,7 @@ static void run_product(Run *r, int i, const ProductCode *m, char *const *base, 
     if (direct) atomic_store(&turns_of(r)[i], block + 1);
 }
 
-static void run_steps(Run *r, const Exe *exes, char *const *base, int64_t block)
+static void run_steps(Run *r, const Exe *exes, char **base, int64_t block)
 {
     for (int i = 0; i < r->b->s->n; i++) {
         const Exe *e = &exes[i];
@@ -231,7 +231,7 @@ static void set_cursors(const Run *r, char **base, int64_t block)
 }
 
 /* No block uses the memory for block results of regions and for packed operands: it is theirs. */
-static void run_beside(const Run *r, char *const *base)
+static void run_beside(const Run *r, char **base)
 {
     const Sweep *s = r->b->s;
     for (int i = s->first - s->beside; i < s->first; i++) {

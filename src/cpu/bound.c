@@ -51,7 +51,7 @@ void bound_make(const Exec *x, const Isa *isa, char *const *base, Bound *out)
             *out++ = (Bound){.rows = isa->reducers[f->kind][f->dtype].rows,
                              .o = address(base, &f->at),
                              .a = address(base, &f->x),
-                             .i = c->rows,
+                             .i = c->results,
                              .n = c->w};
     }
 }

@@ -81,10 +81,12 @@ typedef struct {
     Value *v;
     Line *lines;
     int32_t *free_regs, n_free, n_regs;
-    uint8_t *reg_elem;       /* of each register: bytes of the elements that it has held last */
-    int32_t n_moves, n_kept; /* n_kept: repeats, which lie before the registers */
-    int64_t stride;          /* bytes of a register */
-    double cost;             /* ns per element */
+    uint8_t *reg_elem; /* of each register: bytes of the elements that it has held last */
+    int32_t n_moves;
+    int64_t kept,
+        next; /* bytes of rows and elements that stay, before the registers; of those placed */
+    int64_t stride; /* bytes of a register */
+    double cost;    /* ns per element */
 } Compiler;
 
 /* ---- lines: kernels, fusion, last uses ---- */
@@ -199,14 +201,51 @@ static void find_last_uses(Compiler *k)
 
 /* ---- where values live ---- */
 
+/* How load i is read: where it lies, element by element or the same tile again and again; from the thread's memory, expanded once, at
+   each row or as a row; or moved to a register. */
+typedef enum {
+    READ_FLAT,
+    READ_DENSE,
+    READ_TILE,
+    READ_REPEAT,
+    READ_ONE,
+    READ_SAME,
+    READ_MOVE
+} Reading;
+
+static RowForm row_form(const Compiler *k, const Access *at)
+{
+    bool rows = k->c->shape == SHAPE_LONG_ROWS || k->c->shape == SHAPE_PANELS;
+    return rows ? rows_form(k->r, at, k->c->split) : ROW_OTHER;
+}
+
+static Reading reading(const Compiler *k, int i, int64_t *period)
+{
+    static const Reading along[] = {READ_MOVE, READ_DENSE, READ_ONE, READ_SAME};
+    const Access *at = &k->r->loads[i].at;
+    Form form = shape_form(k->r, at, period);
+    if (k->v[i].early) return READ_MOVE;
+    if (form == AT_FLAT) return READ_FLAT;
+    if (form != AT_STRIDED && shape_repeats(k->c, *period))
+        return *period == k->c->tile ? READ_TILE : READ_REPEAT;
+    return along[row_form(k, at)];
+}
+
+static bool consecutive(const Compiler *k, const Access *at)
+{
+    int64_t period;
+    return shape_form(k->r, at, &period) == AT_FLAT || row_form(k, at) == ROW_DENSE;
+}
+
 /* Can the value of store s be computed where it goes, given the loads that it overwrites? */
-static bool in_place(const Compiler *k, const Store *s, int64_t *period)
+static bool in_place(const Compiler *k, const Store *s)
 {
     const Region *r = k->r;
     int32_t line = s->value - r->n_loads;
-    if (shape_form(r, &s->at, period) != AT_FLAT || k->v[s->value].store >= 0) return false;
-    if (line < 0 &&
-        (r->loads[s->value].splat || shape_form(r, &r->loads[s->value].at, period) != AT_STRIDED))
+    int64_t period;
+    if (!consecutive(k, &s->at) || k->v[s->value].store >= 0) return false;
+    if (line < 0 && (r->loads[s->value].splat || k->v[s->value].early ||
+                     reading(k, s->value, &period) != READ_MOVE))
         return false;
     for (int i = 0; i < r->n_loads; i++) {
         if (r->loads[i].splat || k->v[i].early || !overlap(k->p, r->loads[i].at.slot, s->at.slot))
@@ -220,17 +259,11 @@ static bool in_place(const Compiler *k, const Store *s, int64_t *period)
 static void place_stores(Compiler *k)
 {
     const Region *r = k->r;
-    int64_t period;
     for (int i = 0; i < r->n_loads; i++)
         for (int s = 0; s < r->n_stores && !r->loads[i].splat && k->v[i].last == LAST; s++)
             if (overlap(k->p, r->loads[i].at.slot, r->stores[s].at.slot)) k->v[i].early = true;
     for (int s = 0; s < r->n_stores; s++)
-        if (in_place(k, &r->stores[s], &period)) k->v[r->stores[s].value].store = s;
-}
-
-static Ref thread_ref(const Compiler *k, int64_t index)
-{
-    return (Ref){BASE_THREAD, 0, index * k->stride};
+        if (in_place(k, &r->stores[s])) k->v[r->stores[s].value].store = s;
 }
 
 /* A register has elements of one size only: machine code (emit.h) goes through a region chunk by chunk,
@@ -250,13 +283,22 @@ static int32_t free_register(Compiler *k, uint8_t elem)
     return reg;
 }
 
+/* Consecutive elements, all or those of each row. */
+static Ref ref_along(Compiler *k, const Access *at, int64_t elem)
+{
+    int64_t period;
+    bool flat = shape_form(k->r, at, &period) == AT_FLAT;
+    Ref x = ref_memory(k->p, at, elem, flat);
+    return flat ? x : rows_dense(k->c, k->r, at, x, elem);
+}
+
 static void take_register(Compiler *k, Value *v)
 {
     if (v->store >= 0) {
-        v->ref = ref_memory(k->p, &k->r->stores[v->store].at, type_elem(v->dtype), true);
+        v->ref = ref_along(k, &k->r->stores[v->store].at, type_elem(v->dtype));
     } else {
         v->reg = free_register(k, (uint8_t)type_elem(v->dtype));
-        v->ref = thread_ref(k, k->n_kept + v->reg);
+        v->ref = (Ref){BASE_THREAD, 0, k->kept + v->reg * k->stride};
     }
     v->ready = true;
 }
@@ -280,15 +322,14 @@ static int64_t move_for(Compiler *k, const Access *at, int d0, int d1, int64_t e
     return k->n_moves++;
 }
 
-/* How load i is read. */
-typedef enum { READ_MEMORY, READ_ROW, READ_REPEAT, READ_MOVE } Reading;
-static Reading reading(const Compiler *k, int i, int64_t *period)
+/* Memory of the thread for load i; the address is the last one's end. */
+static int64_t keep(Compiler *k, int i, int64_t *at)
 {
-    Form form = shape_form(k->r, &k->r->loads[i].at, period);
-    if (k->v[i].early) return READ_MOVE;
-    if (form == AT_FLAT) return READ_MEMORY;
-    if (form == AT_STRIDED || !shape_repeats(k->c, *period)) return READ_MOVE;
-    return *period == k->c->tile ? READ_ROW : READ_REPEAT;
+    int64_t period, to = *at;
+    Reading how = k->r->loads[i].splat ? READ_FLAT : reading(k, i, &period);
+    if (how == READ_REPEAT || how == READ_ONE) *at += k->stride;
+    if (how == READ_SAME) *at += mem_lines(k->c->w * type_elem(k->r->loads[i].dtype));
+    return to;
 }
 
 /* Make load i readable; the instruction, if it takes one, comes here. False: out of memory. */
@@ -304,18 +345,23 @@ static bool fetch(Compiler *k, int32_t i)
         v->ref = (Ref){BASE_TILES, 0, offset};
         return offset >= 0;
     }
-    switch (reading(k, i, &period)) {
-    case READ_MEMORY: v->ref = ref_memory(k->p, &l->at, elem, true); break;
-    case READ_ROW: v->ref = ref_memory(k->p, &l->at, elem, false); break;
+    Reading how = reading(k, i, &period);
+    const Ref first = ref_memory(k->p, &l->at, elem, false);
+    switch (how) {
+    case READ_FLAT:
+    case READ_DENSE: v->ref = ref_along(k, &l->at, elem); break;
+    case READ_TILE: v->ref = first; break;
     case READ_REPEAT:
-        v->ref = thread_ref(k, k->c->n_repeats);
-        k->c->repeats[k->c->n_repeats++] =
-            (Repeat){ref_memory(k->p, &l->at, elem, false), v->ref.offset, period, elem};
+        v->ref = (Ref){BASE_THREAD, 0, keep(k, i, &k->next)};
+        k->c->repeats[k->c->n_repeats++] = (Repeat){first, v->ref.offset, period, elem};
+        break;
+    case READ_ONE: v->ref = rows_one(k->c, k->r, &l->at, first, elem, keep(k, i, &k->next)); break;
+    case READ_SAME:
+        v->ref = rows_same(k->c, k->r, &l->at, first, elem, keep(k, i, &k->next));
         break;
     case READ_MOVE:
         take_register(k, v);
-        emit(k, INS_LOAD, move_for(k, &l->at, 0, k->r->rank, elem), v->ref,
-             ref_memory(k->p, &l->at, elem, false), none, none);
+        emit(k, INS_LOAD, move_for(k, &l->at, 0, k->r->rank, elem), v->ref, first, none, none);
         k->cost += 0.3;
         break;
     }
@@ -379,16 +425,17 @@ static bool compile_stores(Compiler *k)
     for (int s = 0; s < k->r->n_stores; s++) {
         const Store *t = &k->r->stores[s];
         Value *v = &k->v[t->value];
-        int64_t elem = type_elem(v->dtype), period;
-        bool flat = shape_form(k->r, &t->at, &period) == AT_FLAT;
+        int64_t elem = type_elem(v->dtype);
+        bool direct = consecutive(k, &t->at);
         if (!fetch_any(k, t->value)) return false;
         if (v->store == s) continue;
-        Ref o = ref_memory(k->p, &t->at, elem, flat);
-        if (flat)
-            emit(k, (uint16_t)kernel_op(OP_stop_gradient, v->dtype), 0, o, v->ref, none, none);
+        if (direct)
+            emit(k, (uint16_t)kernel_op(OP_stop_gradient, v->dtype), 0, ref_along(k, &t->at, elem),
+                 v->ref, none, none);
         else
-            emit(k, INS_STORE, move_for(k, &t->at, 0, k->r->rank, elem), o, v->ref, none, none);
-        k->cost += flat ? 0.1 : 0.3;
+            emit(k, INS_STORE, move_for(k, &t->at, 0, k->r->rank, elem),
+                 ref_memory(k->p, &t->at, elem, false), v->ref, none, none);
+        k->cost += direct ? 0.1 : 0.3;
     }
     return true;
 }
@@ -441,18 +488,16 @@ static bool compile(Compiler *k)
     fuse_sums(k);
     find_last_uses(k);
     place_stores(k);
-    int64_t period;
-    for (int i = 0; i < r->n_loads; i++)
-        k->n_kept += !r->loads[i].splat && reading(k, i, &period) == READ_REPEAT;
+    for (int i = 0; i < r->n_loads; i++) keep(k, i, &k->kept);
     for (int i = 0; i < r->n_loads; i++)
         if (k->v[i].early && !fetch(k, i)) return false;
     for (int i = 0; i < r->n_instrs; i++)
         if (!k->lines[i].dead && !compile_line(k, i)) return false;
     if (!compile_stores(k) || !compile_reduces(k)) return false;
-    for (int i = 0; i < c->n_folds; i++) c->folds[i].lanes += (k->n_kept + k->n_regs) * k->stride;
-    c->thread_bytes += (k->n_kept + k->n_regs) * k->stride;
+    for (int i = 0; i < c->n_folds; i++) c->folds[i].lanes += k->kept + k->n_regs * k->stride;
+    c->thread_bytes += k->kept + k->n_regs * k->stride;
     c->small = small(c) && !c->partial;
-    c->rows = c->size / c->w;
+    c->results = c->size / c->w;
     code_finish(c, k->cost);
     return true;
 }
@@ -474,8 +519,8 @@ bool code_compile(Code *c, const qb_plan *p, const Region *r, TileSet *tiles, Ar
     k.lines = arena_alloc(&notes, (size_t)r->n_instrs * sizeof *k.lines);
     k.free_regs = arena_alloc(&notes, values * sizeof *k.free_regs);
     k.reg_elem = arena_alloc(&notes, values * sizeof *k.reg_elem);
-    bool ok =
-        c->ins && c->repeats && c->folds && c->moves && k.v && k.lines && k.free_regs && k.reg_elem;
+    bool ok = rows_open(c, p, r, keep) && c->ins && c->repeats && c->folds && c->moves && k.v &&
+              k.lines && k.free_regs && k.reg_elem;
     if (!ok) error_memory(err, "a compiled region", -1);
     ok = ok && compile(&k);
     arena_free(&notes);

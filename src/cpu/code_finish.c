@@ -72,7 +72,7 @@ static void set_chunk(Code *c, double cost)
 
 static bool copies_alone(const Code *c)
 {
-    bool alone = c->n_ins > 0 && !c->n_folds && !c->n_repeats;
+    bool alone = c->n_ins > 0 && !c->n_folds && !c->n_repeats && !c->rows.n_bases;
     for (const Ins *s = c->ins; s < c->ins + c->n_ins && alone; s++)
         alone = s->kernel < CAST_FIRST && s->kernel / QB_DTYPE_COUNT == OP_stop_gradient;
     return alone;

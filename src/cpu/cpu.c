@@ -27,6 +27,7 @@ static bool compile_steps(qb_plan *p, Exec *x, TileSet *tiles, qb_error *err)
             x->thread_bytes = cpu_larger(x->thread_bytes, mem_lines(e->code.thread_bytes));
             x->parts_bytes = cpu_larger(x->parts_bytes, mem_lines(e->code.parts_bytes));
             x->parallel |= e->code.chunk < e->code.units;
+            x->n_base = cpu_larger(x->n_base, e->code.rows.first + e->code.rows.n_bases);
         } else {
             bool sweep = s->along != ALONG_NONE;
             if (!product_compile(&e->product, p, &s->matmul, sweep, &x->arena, err)) return false;
@@ -59,7 +60,6 @@ static bool prepare(qb_plan *p, const qb_options *options, qb_error *err)
     x->exes = arena_zeroed(&x->arena, (size_t)x->n, sizeof *x->exes);
     if (!x->exes) return error_memory(err, "a compiled plan", -1), false;
     x->n_base = BASE_ARRAYS + p->n_inputs + p->n_outputs + p->n_consts + p->n_cursors;
-    x->table_bytes = mem_lines(x->n_base * (int64_t)sizeof(char *));
     x->work_bytes = mem_lines(p->work_bytes);
     TileSet tiles = {.stride = 64};
     for (int i = 0; i < p->n_steps; i++) {
@@ -69,6 +69,7 @@ static bool prepare(qb_plan *p, const qb_options *options, qb_error *err)
         tiles.stride = cpu_larger(tiles.stride, mem_lines(c.tile * 8));
     }
     bool ok = compile_steps(p, x, &tiles, err);
+    x->table_bytes = mem_lines(x->n_base * (int64_t)sizeof(char *));
     if (ok) emit_tiles(x, &tiles, isa_now());
     ok = ok && compile_sweeps(p, x, err) && tiles_fill(&tiles, &x->tiles, err);
     tiles_free(&tiles);

@@ -79,6 +79,7 @@ void move_make(Move *k, int rank, const int64_t *dims, const int64_t *stride, in
 /* Elements e .. e + n of the access, in row-major order, to or from the contiguous reg. */
 void move_load(const Move *k, void *reg, const void *memory, int64_t e, int64_t n);
 void move_store(const Move *k, void *memory, const void *reg, int64_t e, int64_t n);
+int64_t move_offset(const Move *k, int64_t e); /* of element e, in bytes */
 void move_repeat(void *o, const void *x, int64_t period, int64_t total, int64_t elem);
 
 /* ---- tiles.c: constants of a plan, one tile per value and dtype ---- */
@@ -95,7 +96,8 @@ void tiles_free(TileSet *t);
 /* ---- code.c: a region compiled. No pointers: an operand is a base, an offset and a scale ---- */
 enum { TILE = 256 }; /* elements of a register; more of them leave the L1 cache, fewer pay for dispatch */
 /* base addresses of a run: registers of the thread, block results, workspace, constants as tiles, in a sweep the rows of the thread's
-   block and the parts of its sums, then the arrays: inputs, outputs, constants of the plan, cursors of its sweeps */
+   block and the parts of its sums, then the arrays: inputs, outputs, constants of the plan, cursors of its sweeps; last those that a
+   region moves from row to row (rows.c) */
 enum { BASE_THREAD, BASE_PARTS, BASE_WORK, BASE_TILES, BASE_ROWS, BASE_SUMS, BASE_ARRAYS };
 typedef struct { int32_t base, scale; int64_t offset; } Ref; /* element e is at base + offset + e * scale, in bytes */
 typedef void RunFn(char *const *base, int64_t e, int64_t n); /* elements e .. e + n */
@@ -111,6 +113,8 @@ enum { INS_LOAD = KERNEL_COUNT, INS_STORE, INS_PICK };
 static inline bool code_same(const Ref *a, const Ref *b) { return a->base == b->base && a->scale == b->scale && a->offset == b->offset; }
 static inline bool code_reads(const Ins *s, const Ref *x) { return code_same(&s->a, x) || code_same(&s->b, x) || code_same(&s->c, x); }
 typedef struct { Ref x; int64_t to, period, elem; } Repeat; /* a row or one element, expanded to a tile of the thread's memory */
+typedef struct { int32_t from; int64_t back; Move rows; } RowBase;
+typedef struct { Ref x; int64_t to; Move row; } RowCopy;
 typedef struct {
     uint8_t kind, dtype, form;
     int64_t count;  /* mean: number of elements; 0 for the others */
@@ -128,15 +132,23 @@ typedef enum { SHAPE_FLAT, SHAPE_ROWS, SHAPE_LONG_ROWS, SHAPE_PANELS } Shape; /*
 typedef struct {
     int n_ins, n_repeats, n_folds;
     Ins *ins; Repeat *repeats; Fold *folds; Move *moves;
+    struct { /* rows.c */
+        int n_bases, n_copies, n_spreads;
+        int32_t first;      /* of bases, among the bases of the plan */
+        RowBase *bases;
+        RowCopy *copies;    /* once */
+        Repeat *spreads;    /* one element, for each row */
+    } rows;
     Shape shape;
+    int split;              /* w counts the dims from here on */
     int64_t size, tile;     /* elements in all, and of a tile */
-    int64_t w, height;      /* reductions: row length and number of rows, of the iteration space seen as a matrix */
+    int64_t w, height;      /* row length and number of rows, of the iteration space seen as a matrix */
     int64_t per_row;        /* SHAPE_LONG_ROWS: tiles of a row. SHAPE_PANELS: panels of a row */
     int64_t width, blocks;  /* outputs of a reduction, and blocks of each */
     bool whole;             /* one long row of consecutive elements that is reduced, and nothing else: no need of tiles */
     bool copies;            /* nothing but copies of consecutive elements */
     bool small;             /* one tile, and its reductions have one block: vm_alone takes a shorter way */
-    int64_t rows;           /* of a small one: results of a reduction */
+    int64_t results;        /* of a small one: of a reduction */
     int64_t units, chunk;   /* work in pieces that touch no common result, and how many a thread takes at a time */
     int64_t thread_bytes, parts_bytes;
     const Isa *emitted;     /* the level for which instructions have code */
@@ -150,15 +162,26 @@ int32_t code_base(const qb_plan *p, int32_t slot, int64_t *offset); /* base of a
 /* ---- shape.c: how accesses lie, how the iteration space is cut ---- */
 typedef enum { AT_FLAT, AT_ONE, AT_ROW, AT_STRIDED } Form; /* consecutive; one element; a row again and again; all else */
 Form shape_form(const Region *r, const Access *at, int64_t *period); /* period: elements of the row */
-void shape_cut(Code *c, const Region *r);                            /* fills in shape, tile, w, height, units, ... */
+void shape_cut(Code *c, const Region *r);                            /* fills in shape, split, tile, w, height, units, ... */
 bool shape_repeats(const Code *c, int64_t period);                   /* may a row of this period be expanded once? */
 void shape_shorten(Code *c, const Region *r, int64_t rows);          /* c, compiled for r, runs on the first rows of dims[0] only */
 
+/* ---- rows.c: accesses that are consecutive along rows, in shapes whose tiles cross none ---- */
+typedef enum { ROW_OTHER, ROW_DENSE, ROW_ONE, ROW_SAME } RowForm; /* along a row: consecutive; one element; a short row, the same for all */
+RowForm rows_form(const Region *r, const Access *at, int split);
+int rows_split(const Region *r);              /* of a region without reductions; 0: rows are of no use */
+bool rows_open(Code *c, const qb_plan *p, const Region *r, Arena *keep); /* room for all accesses; false: out of memory */
+Ref rows_dense(Code *c, const Region *r, const Access *at, Ref x, int64_t elem);            /* how x, the first element, is read along rows */
+Ref rows_one(Code *c, const Region *r, const Access *at, Ref x, int64_t elem, int64_t to);  /* with a tile at `to` of the thread's memory */
+Ref rows_same(Code *c, const Region *r, const Access *at, Ref x, int64_t elem, int64_t to); /* with a row there */
+void rows_begin(const Code *c, char *const *base);                                          /* once per thread */
+void rows_enter(const Code *c, const Isa *isa, char **base, int64_t row);
+
 /* ---- vm.c: runs the units of a region ---- */
-void vm_begin(const Code *c, const Isa *isa, char *const *base);                 /* once per thread */
-void vm_run(const Code *c, const Isa *isa, char *const *base, int64_t u0, int64_t u1);
+void vm_begin(const Code *c, const Isa *isa, char **base);                       /* once per thread */
+void vm_run(const Code *c, const Isa *isa, char **base, int64_t u0, int64_t u1);
 void vm_finish(const Code *c, const Isa *isa, char *const *base);                /* once, after all units */
-void vm_alone(const Code *c, const Isa *isa, char *const *base);                 /* the three, here */
+void vm_alone(const Code *c, const Isa *isa, char **base);                       /* the three, here */
 void vm_small_fold(const Code *c, const Fold *f, const Isa *isa, char *const *base); /* one reduction of a small region */
 void vm_put(const Fold *f, char *const *base, double *x, int64_t first, int64_t n); /* results first .. first + n; x is overwritten */
 

@@ -240,7 +240,7 @@ static void inline_region(Emitter *e, const Code *c)
         const Fold *f = &c->folds[i];
         bool called = f->kind != REDUCE_SUM || f->form == REDUCE_NATIVE;
         if (called) call_fold(e, f);
-        for (int64_t row = 0; row < c->rows && !called; row++) sum_row(e, f, row);
+        for (int64_t row = 0; row < c->results && !called; row++) sum_row(e, f, row);
     }
 }
 

@@ -104,6 +104,13 @@ typedef struct {
     int64_t offset;          /* bytes from element 0 */
 } Position;
 
+int64_t move_offset(const Move *k, int64_t e)
+{
+    int64_t offset = 0;
+    for (int d = k->rank - 1; d > 0; e /= k->dims[d--]) offset += e % k->dims[d] * k->stride[d];
+    return offset + e * k->stride[0];
+}
+
 static void seek(Position *p, const Move *k, int64_t e)
 {
     p->offset = 0;

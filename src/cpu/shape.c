@@ -3,7 +3,8 @@
    Elements go through registers of up to TILE elements. How the space is cut is the Shape:
      FLAT        tile after tile of consecutive elements; whole rows where something repeats per
                  row, or short rows are reduced
-     LONG_ROWS   rows longer than a tile are reduced: a unit is a tile of one row, two blocks of 128
+     LONG_ROWS   rows longer than a tile are reduced, or rows.c wants tiles that cross none: a unit
+                 is a tile of one row, two blocks of 128
      ROWS        leading dims are reduced: a unit is a block of 128 rows, its tiles whole rows
      PANELS      the same when a row is longer than a tile: a unit is 128 rows of a panel of
                  columns, row by row
@@ -46,11 +47,11 @@ static int64_t longest_row(const Region *r)
 static void measure(Code *c, const Region *r)
 {
     bool leading = r->form == REDUCE_LEADING;
-    c->size = c->w = r->size;
-    c->height = c->width = c->blocks = 1;
-    if (r->form == REDUCE_NONE) return;
-    c->w = tail_size(r, r->split);
+    c->size = r->size;
+    c->w = tail_size(r, c->split);
     c->height = c->size / c->w;
+    c->width = c->blocks = 1;
+    if (r->form == REDUCE_NONE) return;
     c->width = leading ? c->w : c->height;
     c->blocks = ((leading ? c->height : c->w) + BLOCK - 1) / BLOCK;
 }
@@ -73,9 +74,12 @@ static void count_units(Code *c)
 void shape_cut(Code *c, const Region *r)
 {
     int64_t row = longest_row(r), last = r->rank ? r->dims[r->rank - 1] : 1;
+    c->split = r->form == REDUCE_NONE ? rows_split(r) : r->split;
     measure(c, r);
     c->shape = SHAPE_FLAT;
-    if (r->form == REDUCE_NONE) {
+    if (r->form == REDUCE_NONE && c->split) {
+        c->shape = SHAPE_LONG_ROWS;
+    } else if (r->form == REDUCE_NONE) {
         if (r->rank > 1 && last <= TILE / 2 && last > row) row = last;
     } else {
         bool fits = c->w <= TILE;
@@ -86,7 +90,8 @@ void shape_cut(Code *c, const Region *r)
         if (c->shape == SHAPE_ROWS && BLOCK * c->w % row) row = c->w;
         if (fits && c->w > row) row = c->w;
     }
-    c->tile = c->shape == SHAPE_LONG_ROWS ? TILE : TILE / row * row;
+    bool blocks = r->form != REDUCE_NONE && c->shape == SHAPE_LONG_ROWS;
+    c->tile = blocks ? TILE : TILE / row * row;
     if (c->tile > c->size) c->tile = c->size;
     count_units(c);
 }
@@ -99,12 +104,13 @@ void shape_shorten(Code *c, const Region *r, int64_t rows)
     few.dims[0] = rows;
     measure(c, &few);
     count_units(c);
-    c->rows = c->size / c->w;
+    c->results = c->size / c->w;
 }
 
 /* May a row of this period be expanded once? Every tile must start where the row starts. */
 bool shape_repeats(const Code *c, int64_t period)
 {
     if (c->shape == SHAPE_ROWS && BLOCK * c->w % period) return false;
+    if (c->shape == SHAPE_LONG_ROWS && c->w % period) return false;
     return c->tile % period == 0;
 }

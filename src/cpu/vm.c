@@ -135,7 +135,7 @@ static void fold_rows(const Code *c, const Isa *isa, char *const *base, int64_t 
     }
 }
 
-static void run_flat(const Code *c, const Isa *isa, char *const *base, int64_t u0, int64_t u1)
+static void run_flat(const Code *c, const Isa *isa, char **base, int64_t u0, int64_t u1)
 {
     int64_t rows = c->n_folds ? c->tile / c->w : 0;
     for (int64_t u = u0; u < u1; u++) {
@@ -146,7 +146,7 @@ static void run_flat(const Code *c, const Isa *isa, char *const *base, int64_t u
 }
 
 /* ---- LONG_ROWS: a unit is one tile of one row, two blocks ---- */
-static void run_long_rows(const Code *c, const Isa *isa, char *const *base, int64_t u0, int64_t u1)
+static void run_long_rows(const Code *c, const Isa *isa, char **base, int64_t u0, int64_t u1)
 {
     if (c->whole) {
         int64_t e = u0 * c->tile, end = u1 == c->units ? c->w : u1 * c->tile;
@@ -154,8 +154,9 @@ static void run_long_rows(const Code *c, const Isa *isa, char *const *base, int6
         return;
     }
     int64_t row = u0 / c->per_row, start = (u0 - row * c->per_row) * c->tile;
+    rows_enter(c, isa, base, row);
     for (int64_t u = u0; u < u1; u++, start += c->tile) {
-        if (start >= c->w) row++, start = 0;
+        if (start >= c->w) rows_enter(c, isa, base, ++row), start = 0;
         int64_t e = row * c->w + start, n = c->w - start < c->tile ? c->w - start : c->tile;
         run_tile(c, isa, base, e, n);
         for (int i = 0; i < c->n_folds; i++) {
@@ -199,7 +200,7 @@ static void close_lanes(const Code *c, const Isa *isa, char *const *base, int64_
     }
 }
 
-static void run_rows(const Code *c, const Isa *isa, char *const *base, int64_t u0, int64_t u1)
+static void run_rows(const Code *c, const Isa *isa, char **base, int64_t u0, int64_t u1)
 {
     int64_t step = c->tile / c->w;
     for (int64_t b = u0; b < u1; b++) {
@@ -214,7 +215,7 @@ static void run_rows(const Code *c, const Isa *isa, char *const *base, int64_t u
     }
 }
 
-static void run_panels(const Code *c, const Isa *isa, char *const *base, int64_t u0, int64_t u1)
+static void run_panels(const Code *c, const Isa *isa, char **base, int64_t u0, int64_t u1)
 {
     for (int64_t u = u0; u < u1; u++) {
         int64_t b = u / c->per_row, j = (u - b * c->per_row) * c->tile,
@@ -222,6 +223,7 @@ static void run_panels(const Code *c, const Isa *isa, char *const *base, int64_t
         int64_t row = b * BLOCK, end = row + BLOCK < c->height ? row + BLOCK : c->height;
         open_lanes(c, isa, base, columns);
         for (int64_t first = 0; row < end; row++, first++) {
+            rows_enter(c, isa, base, row);
             run_tile(c, isa, base, row * c->w + j, columns);
             add_lanes(c, isa, base, row * c->w + j, first, 1, columns);
         }
@@ -230,8 +232,9 @@ static void run_panels(const Code *c, const Isa *isa, char *const *base, int64_t
 }
 
 /* ---- a region ---- */
-void vm_begin(const Code *c, const Isa *isa, char *const *base)
+void vm_begin(const Code *c, const Isa *isa, char **base)
 {
+    rows_begin(c, base);
     for (const Repeat *r = c->repeats, *end = r + c->n_repeats; r < end; r++)
         if (r->period == 1 && r->elem == sizeof(double))
             isa->spread(base[BASE_THREAD] + r->to, address(base, &r->x, 0), c->tile);
@@ -246,24 +249,24 @@ void vm_small_fold(const Code *c, const Fold *f, const Isa *isa, char *const *ba
     const char *x = address(base, &f->x, 0);
     double out[TILE];
     if (f->direct) {
-        r->rows((double *)address(base, &f->at, 0), x, c->rows, c->w);
+        r->rows((double *)address(base, &f->at, 0), x, c->results, c->w);
     } else {
-        r->rows(out, x, c->rows, c->w);
-        vm_put(f, base, out, 0, c->rows);
+        r->rows(out, x, c->results, c->w);
+        vm_put(f, base, out, 0, c->results);
     }
 }
 
 /* Loops over a few numbers spend their time here: no divisions, no way through buffers. */
-static void run_small(const Code *c, const Isa *isa, char *const *base)
+static void run_small(const Code *c, const Isa *isa, char **base)
 {
     if (c->n_repeats) vm_begin(c, isa, base);
     run_tile(c, isa, base, 0, c->size);
     for (int i = 0; i < c->n_folds; i++) vm_small_fold(c, &c->folds[i], isa, base);
 }
 
-void vm_run(const Code *c, const Isa *isa, char *const *base, int64_t u0, int64_t u1)
+void vm_run(const Code *c, const Isa *isa, char **base, int64_t u0, int64_t u1)
 {
-    static void (*const run[])(const Code *, const Isa *, char *const *, int64_t, int64_t) = {
+    static void (*const run[])(const Code *, const Isa *, char **, int64_t, int64_t) = {
         [SHAPE_FLAT] = run_flat,
         [SHAPE_LONG_ROWS] = run_long_rows,
         [SHAPE_ROWS] = run_rows,
@@ -289,7 +292,7 @@ void vm_finish(const Code *c, const Isa *isa, char *const *base)
     }
 }
 
-void vm_alone(const Code *c, const Isa *isa, char *const *base)
+void vm_alone(const Code *c, const Isa *isa, char **base)
 {
     if (c->small) {
         run_small(c, isa, base);

@@ -11,6 +11,7 @@ enum { MOST_LOADS = 6, MOST_INSTRS = 14, MOST_STORES = 4, MOST_REDUCES = 3, MOST
 
 static uint64_t seed = 5;
 static int emitted; /* plans with machine code */
+static int in_rows; /* plans with accesses along rows */
 static int64_t below(int64_t n)
 {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -53,6 +54,13 @@ static void row_major(const Region *r, int64_t *stride)
     for (int d = r->rank - 1; d >= 0; d--) stride[d] = n, n *= r->dims[d];
 }
 
+/* Part of an array whose dims are longer. */
+static void part_of(const Region *r, int64_t *stride)
+{
+    int64_t n = 1;
+    for (int d = r->rank - 1; d >= 0; d--) stride[d] = n, n *= r->dims[d] + below(3);
+}
+
 /* Elements that an access with these strides spans; moves the offset so that negative strides
    stay inside. */
 static int64_t span(const Region *r, Access *at)
@@ -68,7 +76,7 @@ static Access chance_load(Case *c, const Region *r, int dtype)
 {
     Access at = {0};
     row_major(r, at.stride);
-    switch (below(8)) {
+    switch (below(10)) {
     case 0:
     case 1: break;                                         /* consecutive */
     case 2: memset(at.stride, 0, sizeof at.stride); break; /* one element */
@@ -87,7 +95,9 @@ static Access chance_load(Case *c, const Region *r, int dtype)
         for (int d = 0; d < r->rank; d++)
             if (below(2)) at.stride[d] *= -1;
         break; /* reversed */
-    default:   /* transposed, spread */
+    case 7:
+    case 8: part_of(r, at.stride); break;
+    default: /* transposed, spread */
         for (int64_t d = 0, n = 1 + below(2); d < r->rank; d++) at.stride[d] = n, n *= r->dims[d];
         at.offset = below(3);
     }
@@ -102,7 +112,10 @@ static Access chance_store(Case *c, const Region *r, int dtype, int64_t *stride)
         memcpy(at.stride, stride, sizeof at.stride);
     else
         row_major(r, at.stride);
-    if (!stride && below(3) == 0) {
+    if (!stride && below(4) == 0) {
+        part_of(r, at.stride);
+        at.offset = below(5);
+    } else if (!stride && below(3) == 0) {
         int64_t n = 1 + below(2); /* transposed, into a part of a larger array */
         for (int d = 0; d < r->rank; d++) at.stride[d] = n, n *= r->dims[d] + below(2);
         at.offset = below(5);
@@ -399,6 +412,7 @@ static void run_on(Case *c, int number, const char *level, const char *emit)
     REQUIRE(cpu_target.prepare(&c->p, NULL, &err));
     const Exec *x = c->p.exec;
     emitted += x->emitted.run != NULL;
+    in_rows += x->exes[1].code.rows.n_bases > 0;
     for (int threads = 1; threads <= 3; threads++) {
         pool_resize(threads, &err);
         for (int i = 0; i < c->p.n_outputs; i++) memset(c->out[i], 0x55, (size_t)c->out_bytes[i]);
@@ -444,7 +458,8 @@ static void test_chance_regions_equal_the_interpreter(void)
 #if defined(__x86_64__)
     CHECK(emitted > 100);
 #endif
-    printf("%d plans with machine code\n", emitted);
+    CHECK(in_rows > 40);
+    printf("%d plans with machine code, %d with accesses along rows\n", emitted, in_rows);
 }
 
 int main(void)
