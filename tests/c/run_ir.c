@@ -120,6 +120,11 @@ static Graph *simplify_pass(const Graph *g, const char *args, qb_error *err)
     return (void)args, simplify_run(g, err);
 }
 
+static Graph *cut_pass(const Graph *g, const char *args, qb_error *err)
+{
+    return (void)args, cut_run(g, err);
+}
+
 static Graph *inline_pass(const Graph *src, const char *args, qb_error *err)
 {
     (void)args;
@@ -207,6 +212,7 @@ static const struct {
     {"inline", inline_pass, true, true},
     {"dce", dce_pass, false, true},
     {"simplify", simplify_pass, false, true},
+    {"cut", cut_pass, false, true},
     {"jvp", jvp_pass, true, false},
     {"vjp", vjp_pass, true, false},
     {"vmap", vmap_pass, true, false},
