@@ -152,25 +152,39 @@ static Val spread(Val v, const Axes *r, Val x)
 
 typedef Val Over(Val x, const Axes *r, const Attr *a);
 
-/* Element i times element i + h, h half of what is left; an odd one out waits for the next round. */
+/* Elements `at` .. at + n of v where v has become the products of its elements i and i + half of it, `level` times. */
+static Val pairs(Val v, int level, int64_t at, int64_t n)
+{
+    if (level == 0) return gslice(v, 1, at, n, 1);
+    Val second = pairs(v, level - 1, at + (type_of(v)->dims[1] >> level), n);
+    return gmul(pairs(v, level - 1, at, n), second);
+}
+
+/* Element i times element i + h, h half of what is left; an odd one out waits for the next round. Up to three rounds are one step,
+   which reads slices of what is there before them. */
 static Val prod_over(Val x, const Axes *r, const Attr *a)
 {
     (void)a;
     Type kept = {0}, t = *type_of(x);
-    int64_t order[QB_MAX_RANK];
+    int64_t order[QB_MAX_RANK], n = r->count, flat[3] = {1, n, 1};
+    const int first = r->n ? (int)r->at[0] : 0;
+    const bool together = r->n == 0 || r->at[r->n - 1] - first == r->n - 1;
     for (int i = 0; i < r->n; i++) order[i] = r->at[i];
     for (int i = 0, k = 0; i < t.rank; i++) {
-        if (k < r->n && r->at[k] == i)
+        if (k < r->n && r->at[k] == i) {
             k++;
-        else
-            order[r->n + kept.rank] = i, kept.dims[kept.rank++] = t.dims[i];
+            continue;
+        }
+        flat[together && i < first ? 0 : 2] *= t.dims[i];
+        order[r->n + kept.rank] = i;
+        kept.dims[kept.rank++] = t.dims[i];
     }
-    int64_t n = r->count, flat[2] = {n, type_size(&t) / n};
-    Val v = greshape(gtranspose(x, order), 2, flat);
+    Val v = greshape(together ? x : gtranspose(x, order), 3, flat);
     while (n > 1 && !val_none(v)) {
-        int64_t h = n / 2;
-        Val second = gslice(v, 0, h, h, 1), pairs = gmul(gslice(v, 0, 0, h, 1), second);
-        v = n % 2 ? gconcat(v.graph, (Val[]){pairs, gslice(v, 0, n - 1, 1, 1)}, 2, 0) : pairs;
+        int levels = n % 8 == 0 ? 3 : n % 4 == 0 ? 2 : 1;
+        int64_t h = n >> levels;
+        Val made = pairs(v, levels, 0, h);
+        v = n % 2 ? gconcat(v.graph, (Val[]){made, gslice(v, 1, n - 1, 1, 1)}, 2, 1) : made;
         n = h + n % 2;
     }
     return greshape(v, kept.rank, kept.dims);
