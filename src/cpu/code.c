@@ -224,6 +224,7 @@ static Reading reading(const Compiler *k, int i, int64_t *period)
     static const Reading along[] = {READ_MOVE, READ_DENSE, READ_ONE, READ_SAME};
     const Access *at = &k->r->loads[i].at;
     Form form = shape_form(k->r, at, period);
+    if (k->c->straight) return READ_TILE;
     if (k->v[i].early) return READ_MOVE;
     if (form == AT_FLAT) return READ_FLAT;
     if (form != AT_STRIDED && shape_repeats(k->c, *period))
@@ -444,8 +445,9 @@ static bool compile_reduces(Compiler *k)
 {
     Code *c = k->c;
     const Region *r = k->r;
-    bool leading = r->form == REDUCE_LEADING;
-    int64_t columns = c->w < c->tile ? c->w : c->tile;
+    const bool leading = r->form == REDUCE_LEADING, lanes = leading || c->turned;
+    const int d0 = leading ? r->split : 0, d1 = leading ? r->rank : r->split; /* of the results */
+    int64_t columns = c->w < c->panel ? c->w : c->panel;
     for (int i = 0; i < r->n_reduces; i++) {
         const Reduce *n = &r->reduces[i];
         const Value *v = &k->v[n->value];
@@ -460,10 +462,13 @@ static bool compile_reduces(Compiler *k)
         if (dot) f->y = k->v[l->x[1]].ref;
         f->at = ref_memory(k->p, &n->at, type_elem(v->dtype), false);
         f->kind = n->op == OP_max ? REDUCE_MAX : n->op == OP_min ? REDUCE_MIN : REDUCE_SUM;
-        f->count = n->op != OP_mean ? 0 : leading ? c->height : c->w;
-        move_make(&f->move, leading ? r->rank - r->split : r->split,
-                  r->dims + (leading ? r->split : 0), n->at.stride + (leading ? r->split : 0),
-                  type_elem(v->dtype));
+        f->count = n->op != OP_mean ? 0 : lanes ? c->height : c->w;
+        move_make(&f->move, d1 - d0, r->dims + d0, n->at.stride + d0, type_elem(v->dtype));
+        if (c->straight) {
+            const int64_t *stride = r->loads[n->value].at.stride;
+            move_make(&f->columns, d1 - d0, r->dims + d0, stride + d0, type_elem(v->dtype));
+            f->apart = stride[leading ? r->split - 1 : r->rank - 1];
+        }
         f->direct = v->dtype == QB_F64 && !f->count &&
                     (c->width == 1 || (f->move.rank == 1 && f->move.stride[0] == f->move.elem));
         f->parts = (Ref){BASE_PARTS, 0, c->parts_bytes};
@@ -473,7 +478,8 @@ static bool compile_reduces(Compiler *k)
         else if (c->shape != SHAPE_FLAT && c->blocks > 1)
             c->parts_bytes += mem_lines(c->blocks * c->width * (int64_t)sizeof(double));
         f->lanes = c->thread_bytes; /* after the registers, which are counted at the end */
-        if (leading) c->thread_bytes += mem_lines(SUM_LANES * columns * (int64_t)sizeof(double));
+        if (lanes)
+            c->thread_bytes += mem_lines((SUM_LANES + 1) * columns * (int64_t)sizeof(double));
         k->cost += 0.15;
     }
     return true;

@@ -36,8 +36,8 @@ typedef struct { /* for one operation and one operand dtype */
     void (*blocks)(double *out, const void *x, int64_t n);
     /* one result per row of w <= 128 elements */
     void (*rows)(double *out, const void *x, int64_t rows, int64_t w);
-    /* rows of w elements go to lanes[8][w]: row r to lane (first + r) mod 8 */
-    void (*lanes)(double *lanes, const void *x, int64_t first, int64_t rows, int64_t w);
+    /* rows of w elements, `apart` elements from one to the next, go to lanes[8][w]: row r to lane (first + r) mod 8 */
+    void (*lanes)(double *lanes, const void *x, int64_t first, int64_t rows, int64_t w, int64_t apart);
     /* the 8 lanes of each of w columns, added as the fixed tree */
     void (*tree)(double *out, const double *lanes, int64_t w);
     /* total[i] = total[i] + next[i] */
@@ -124,7 +124,9 @@ typedef struct {
     bool one;       /* a of chain is one number, at `a` */
     Ref a;
     Move move;      /* of the results */
-    int64_t lanes;  /* of the thread: accumulators of a block, when leading dims are reduced */
+    Move columns;   /* of x, where a region is straight */
+    int64_t apart;  /* then: elements from row to row */
+    int64_t lanes;  /* of the thread: accumulators of a block, when leading dims are reduced; then its results */
     Ref parts;      /* block results [blocks][width], where an output has several blocks */
     bool direct;    /* a kernel may write the results where they go: float64, consecutive, no mean */
 } Fold;
@@ -142,6 +144,9 @@ typedef struct {
     Shape shape;
     int split;              /* w counts the dims from here on */
     int64_t size, tile;     /* elements in all, and of a tile */
+    int64_t panel;          /* SHAPE_PANELS: columns of a panel */
+    bool straight;          /* PANELS of nothing but arrays in memory: no tiles are made. Columns are the dims whose elements follow */
+    bool turned;            /* each other, which may be the leading ones: then it is the trailing ones that are reduced */
     int64_t w, height;      /* row length and number of rows, of the iteration space seen as a matrix */
     int64_t per_row;        /* SHAPE_LONG_ROWS: tiles of a row. SHAPE_PANELS: panels of a row */
     int64_t width, blocks;  /* outputs of a reduction, and blocks of each */

@@ -242,7 +242,7 @@ ChainFn *const PASTE(chains, ISA)[FUSED_COUNT][2] = {[FUSED_MUL_ADD] = {chain_mu
 
 /* ---- sums along a column: a lane is a row of w accumulators, a vector neighbouring columns ---- */
 INLINE void lanes_add(double *lanes, const void *x, int64_t first, int64_t rows, int64_t w,
-                      Load1 *load1, LoadMask *mask1)
+                      int64_t apart, Load1 *load1, LoadMask *mask1)
 {
     M rest = mask_of(w % LANES);
     for (int64_t lane = 0; lane < SUM_LANES; lane++) {
@@ -251,20 +251,20 @@ INLINE void lanes_add(double *lanes, const void *x, int64_t first, int64_t rows,
         for (; c + 2 * LANES <= w; c += 2 * LANES) {
             V a = load(acc + c), b = load(acc + c + LANES);
             for (int64_t r = r0; r < rows; r += SUM_LANES) {
-                a += load1(x, r * w + c);
-                b += load1(x, r * w + c + LANES);
+                a += load1(x, r * apart + c);
+                b += load1(x, r * apart + c + LANES);
             }
             store(acc + c, a);
             store(acc + c + LANES, b);
         }
         for (; c + LANES <= w; c += LANES) {
             V a = load(acc + c);
-            for (int64_t r = r0; r < rows; r += SUM_LANES) a += load1(x, r * w + c);
+            for (int64_t r = r0; r < rows; r += SUM_LANES) a += load1(x, r * apart + c);
             store(acc + c, a);
         }
         if (c == w) continue;
         V a = load_m(rest, acc + c);
-        for (int64_t r = r0; r < rows; r += SUM_LANES) a += mask1(rest, x, r * w + c);
+        for (int64_t r = r0; r < rows; r += SUM_LANES) a += mask1(rest, x, r * apart + c);
         store_m(acc + c, rest, a);
     }
 }
@@ -393,10 +393,11 @@ static void native_rows(double *out, const void *p, int64_t rows, int64_t w)
 }
 
 /* The lanes are float32, at the start of their memory. */
-static void native_add(double *lanes, const void *p, int64_t first, int64_t rows, int64_t w)
+static void native_add(double *lanes, const void *p, int64_t first, int64_t rows, int64_t w,
+                       int64_t apart)
 {
     const float *x = p;
-    for (int64_t r = 0; r < rows; r++, x += w) {
+    for (int64_t r = 0; r < rows; r++, x += apart) {
         float *acc = (float *)lanes + (first + r) % SUM_LANES * w;
 #pragma omp simd
         for (int64_t c = 0; c < w; c++) acc[c] += x[c];
@@ -426,9 +427,9 @@ static void native_tree(double *out, const double *lanes, int64_t w)
     {                                                                                                                           \
         rows_of(out, x, rows, w, get_##dtype, load1_##dtype, mask1_##dtype);                                                                 \
     }                                                                                                                           \
-    static void sum_lanes_##dtype(double *lanes, const void *x, int64_t first, int64_t rows, int64_t w)                         \
+    static void sum_lanes_##dtype(double *lanes, const void *x, int64_t first, int64_t rows, int64_t w, int64_t apart)          \
     {                                                                                                                           \
-        lanes_add(lanes, x, first, rows, w, load1_##dtype, mask1_##dtype);                                                      \
+        lanes_add(lanes, x, first, rows, w, apart, load1_##dtype, mask1_##dtype);                                                      \
     }
 SUM(f32)
 SUM(f64)
@@ -444,11 +445,11 @@ SUM(f64)
         if (few_rows(out, x, rows, w, get_##dtype, op##_of)) return;                                                            \
         for (int64_t r = 0; r < rows; r++) out[r] = op##_of(x, r * w, w, get_##dtype);                                          \
     }                                                                                                                           \
-    static void op##_lanes_##dtype(double *lanes, const void *x, int64_t first, int64_t rows, int64_t w)                        \
+    static void op##_lanes_##dtype(double *lanes, const void *x, int64_t first, int64_t rows, int64_t w, int64_t apart)         \
     {                                                                                                                           \
         (void)first;                                                                                                            \
         for (int64_t r = 0; r < rows; r++)                                                                                      \
-            _Pragma("omp simd") for (int64_t c = 0; c < w; c++) lanes[c] = better(lanes[c], get_##dtype(x, r * w + c));         \
+            _Pragma("omp simd") for (int64_t c = 0; c < w; c++) lanes[c] = better(lanes[c], get_##dtype(x, r * apart + c));     \
     }
 #define EXTREMES(op, better)                                                                                                    \
     EXTREME(op, better, f32)                                                                                                    \

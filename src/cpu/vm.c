@@ -183,7 +183,20 @@ static void add_lanes(const Code *c, const Isa *isa, char *const *base, int64_t 
 {
     for (int i = 0; i < c->n_folds; i++) {
         const Fold *f = &c->folds[i];
-        reducer_of(isa, f)->lanes(lanes_of(f, base), address(base, &f->x, e), first, rows, columns);
+        reducer_of(isa, f)->lanes(lanes_of(f, base), address(base, &f->x, e), first, rows, columns,
+                                  columns);
+    }
+}
+
+/* From memory, all rows of a block. */
+static void add_straight(const Code *c, const Isa *isa, char *const *base, int64_t row,
+                         int64_t rows, int64_t j, int64_t columns)
+{
+    for (int i = 0; i < c->n_folds; i++) {
+        const Fold *f = &c->folds[i];
+        const char *x = address(base, &f->x, 0) + row * f->apart * f->columns.elem;
+        reducer_of(isa, f)->lanes(lanes_of(f, base), x + move_offset(&f->columns, j), 0, rows,
+                                  columns, f->apart);
     }
 }
 
@@ -194,8 +207,9 @@ static void close_lanes(const Code *c, const Isa *isa, char *const *base, int64_
     for (int i = 0; i < c->n_folds; i++) {
         const Fold *f = &c->folds[i];
         bool parts = c->partial || c->blocks > 1;
-        double out[TILE], *to = parts ? parts_of(f, base) + b * c->width + j : out;
-        reducer_of(isa, f)->tree(to, lanes_of(f, base), columns);
+        double *lanes = lanes_of(f, base), *out = lanes + SUM_LANES * columns;
+        double *to = parts ? parts_of(f, base) + b * c->width + j : out;
+        reducer_of(isa, f)->tree(to, lanes, columns);
         if (!parts) vm_put(f, base, out, j, columns);
     }
 }
@@ -218,11 +232,12 @@ static void run_rows(const Code *c, const Isa *isa, char **base, int64_t u0, int
 static void run_panels(const Code *c, const Isa *isa, char **base, int64_t u0, int64_t u1)
 {
     for (int64_t u = u0; u < u1; u++) {
-        int64_t b = u / c->per_row, j = (u - b * c->per_row) * c->tile,
-                columns = c->w - j < c->tile ? c->w - j : c->tile;
+        int64_t b = u / c->per_row, j = (u - b * c->per_row) * c->panel,
+                columns = c->w - j < c->panel ? c->w - j : c->panel;
         int64_t row = b * BLOCK, end = row + BLOCK < c->height ? row + BLOCK : c->height;
         open_lanes(c, isa, base, columns);
-        for (int64_t first = 0; row < end; row++, first++) {
+        if (c->straight) add_straight(c, isa, base, row, end - row, j, columns);
+        for (int64_t first = 0; !c->straight && row < end; row++, first++) {
             rows_enter(c, isa, base, row);
             run_tile(c, isa, base, row * c->w + j, columns);
             add_lanes(c, isa, base, row * c->w + j, first, 1, columns);

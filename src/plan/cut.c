@@ -9,10 +9,11 @@
 #include "transform/transform.h"
 
 enum {
-    MOST_CELLS = 25,      /* of a group: a 5-point stencil has 9, its derivative 25 */
-    MOST_CUTS = 16,       /* along an axis */
-    MOST_ABOVE = 16,      /* lazy nodes above each other */
-    LEAST_CELL = 128,     /* elements of a cell on average; fewer cost more steps than the copies took */
+    MOST_CELLS = 25, /* of a group: a 5-point stencil has 9, its derivative 25 */
+    MOST_CUTS = 16,  /* along an axis */
+    MOST_ABOVE = 16, /* lazy nodes above each other */
+    LEAST_CELL =
+        128, /* elements of a cell on average; fewer cost more steps than the copies took */
     MOST_NODES = 1 << 12, /* nodes times cells that a program may grow by */
 };
 
@@ -30,14 +31,14 @@ typedef struct {
 typedef struct {
     Walk w;
     uint32_t *uses; /* per value */
-    bool *needs;    /* it is in memory: an output, or read by what is neither elementwise nor lazy */
+    bool *needs; /* it is in memory: an output, or read by what is neither elementwise nor lazy */
     uint8_t *above; /* how many lazy readers are above each other */
     bool *lazy;     /* it is computed where a cell reads it */
-    Id *group;      /* of an elementwise value that reads joins, or that such values alone read: a value that stands for the
+    Id *group; /* of an elementwise value that reads joins, or that such values alone read: a value that stands for the
                        group; NO_ID: it is in none */
-    Id *readers;    /* the group of all readers; NO_ID: there is no such one */
-    Grid **grid;    /* of a value that stands for a group */
-    Val **cells;    /* of a value in a group */
+    Id *readers; /* the group of all readers; NO_ID: there is no such one */
+    Grid **grid; /* of a value that stands for a group */
+    Val **cells; /* of a value in a group */
 } Cut;
 
 static const Node *def(const Cut *c, Id v) { return &c->w.src->nodes[c->w.src->def[v]]; }
@@ -382,7 +383,9 @@ Graph *cut_run(const Graph *g, qb_error *err)
     bool open = in && walk_open(&c.w, to, g, in, NULL), cuts = open && analyse(&c);
     if (cuts) rewrite(&c);
     bool none = open && walk_close(&c.w) && !cuts;
-    Graph *out = none ? graph_retain((Graph *)(uintptr_t)g) : in && graph_freeze(to, err) ? to : NULL;
+    Graph *out = none                          ? graph_retain((Graph *)(uintptr_t)g)
+                 : in && graph_freeze(to, err) ? to
+                                               : NULL;
     if (out != to) graph_release(to);
     mem_free(in);
     return out;

@@ -89,15 +89,15 @@ static void check_all(const Isa *isa, int kind, int form)
             check_bits(out[k], block(kind, wide + k * w, w, 1), "rows", kind, w);
     }
     for (int64_t w = 1; w <= 60; w++) { /* a block of rows in pieces of 5, 12, 1, ... */
-        int64_t rows = MOST / w < 45 ? MOST / w : 45;
+        int64_t apart = w + w % 3, rows = MOST / apart < 45 ? MOST / apart : 45;
         for (int64_t i = 0; i < SUM_LANES * w; i++) lanes[i] = r->neutral;
         for (int64_t first = 0, m = 5; first < rows; first += m, m = m * 7 % 13) {
             if (m > rows - first) m = rows - first;
-            r->lanes(lanes, (const char *)x + first * w * type_elem(dtype), first, m, w);
+            r->lanes(lanes, (const char *)x + first * apart * type_elem(dtype), first, m, w, apart);
         }
         r->tree(out, lanes, w);
         for (int64_t c = 0; c < w; c++)
-            check_bits(out[c], block(kind, wide + c, rows, w), "lanes", kind, w);
+            check_bits(out[c], block(kind, wide + c, rows, apart), "lanes", kind, w);
     }
     static double y[MOST], products[MOST];
     for (int k = 0; k < MOST && r->dot_blocks; k++) {

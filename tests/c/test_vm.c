@@ -10,8 +10,9 @@
 enum { MOST_LOADS = 6, MOST_INSTRS = 14, MOST_STORES = 4, MOST_REDUCES = 3, MOST_SLOTS = 40 };
 
 static uint64_t seed = 5;
-static int emitted; /* plans with machine code */
-static int in_rows; /* plans with accesses along rows */
+static int emitted;  /* plans with machine code */
+static int in_rows;  /* plans with accesses along rows */
+static int straight; /* plans that reduce arrays as they lie in memory */
 static int64_t below(int64_t n)
 {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -52,6 +53,14 @@ static void row_major(const Region *r, int64_t *stride)
 {
     int64_t n = 1;
     for (int d = r->rank - 1; d >= 0; d--) stride[d] = n, n *= r->dims[d];
+}
+
+/* The array that has the reduced dims first. */
+static void row_major_kept(const Region *r, int64_t *stride)
+{
+    int64_t n = 1;
+    for (int d = r->split - 1; d >= 0; d--) stride[d] = n, n *= r->dims[d];
+    for (int d = r->rank - 1; d >= r->split; d--) stride[d] = n, n *= r->dims[d];
 }
 
 /* Part of an array whose dims are longer. */
@@ -221,7 +230,8 @@ static void make_case(Case *c)
     make_copy(c, 0, r->size, dtype, in, work);
     r->loads[0] = (Load){.dtype = (uint8_t)dtype, .at = {.slot = work}};
     row_major(r, r->loads[0].at.stride);
-    r->n_loads = 2 + (int)below(MOST_LOADS - 1);
+    const bool plain = below(4) == 0; /* reductions of an array, and nothing else */
+    r->n_loads = plain ? 1 : 2 + (int)below(MOST_LOADS - 1);
     for (int i = 1; i < r->n_loads; i++) {
         int t = i == 1 ? QB_F64 : below(5) < 3 ? QB_F64 : below(2) ? QB_F32 : QB_BOOL;
         r->loads[i] = (Load){.dtype = (uint8_t)t};
@@ -230,14 +240,14 @@ static void make_case(Case *c)
         else
             r->loads[i].at = chance_load(c, r, t);
     }
-    for (int64_t i = below(MOST_INSTRS + 1); i > 0; i--)
+    for (int64_t i = plain ? 0 : below(MOST_INSTRS + 1); i > 0; i--)
         if (chance_instr(r, r->n_loads + r->n_instrs, &r->instrs[r->n_instrs])) r->n_instrs++;
     int32_t values = r->n_loads + r->n_instrs;
-    for (int64_t i = below(MOST_STORES); i > 0; i--) {
+    for (int64_t i = plain ? 0 : below(MOST_STORES); i > 0; i--) {
         int32_t v = values - 1 - (int32_t)below(values < 4 ? values : 4);
         r->stores[r->n_stores++] = (Store){v, chance_store(c, r, dtype_of(r, v), NULL)};
     }
-    if (below(2)) { /* over load 0 */
+    if (!plain && below(2)) { /* over load 0 */
         int32_t v = pick(r, values, dtype);
         if (v >= 0) {
             Slot *s = &c->slots[c->p.n_slots];
@@ -246,11 +256,12 @@ static void make_case(Case *c)
             r->stores[r->n_stores++].at.slot = c->p.n_slots++;
         }
     }
-    if (r->rank && below(3)) {
+    if (r->rank && (plain || below(3))) {
         r->form = below(2) ? REDUCE_TRAILING : REDUCE_LEADING;
         r->split = r->form == REDUCE_TRAILING ? (int)below(r->rank)
                                               : 1 + (int)below(r->rank - (r->rank > 1));
         if (r->split == r->rank) r->form = REDUCE_TRAILING, r->split = 0;
+        if (plain && r->form == REDUCE_TRAILING) row_major_kept(r, r->loads[0].at.stride);
         for (int64_t i = 1 + below(MOST_REDUCES); i > 0; i--) {
             static const uint8_t ops[] = {OP_sum, OP_mean, OP_max, OP_min};
             int32_t v = pick(r, values, below(3) ? QB_F64 : QB_F32);
@@ -413,6 +424,7 @@ static void run_on(Case *c, int number, const char *level, const char *emit)
     const Exec *x = c->p.exec;
     emitted += x->emitted.run != NULL;
     in_rows += x->exes[1].code.rows.n_bases > 0;
+    straight += x->exes[1].code.straight;
     for (int threads = 1; threads <= 3; threads++) {
         pool_resize(threads, &err);
         for (int i = 0; i < c->p.n_outputs; i++) memset(c->out[i], 0x55, (size_t)c->out_bytes[i]);
@@ -458,8 +470,9 @@ static void test_chance_regions_equal_the_interpreter(void)
 #if defined(__x86_64__)
     CHECK(emitted > 100);
 #endif
-    CHECK(in_rows > 40);
-    printf("%d plans with machine code, %d with accesses along rows\n", emitted, in_rows);
+    CHECK(in_rows > 40 && straight > 10);
+    printf("%d plans with machine code, %d with accesses along rows, %d straight\n", emitted,
+           in_rows, straight);
 }
 
 int main(void)
