@@ -30,7 +30,7 @@
    are cut in tiles of nearly equal height: 32 rows are 6 6 5 5 5 5, not 5 x 6 and a tile of 2.
 
    A product with few columns is computed as B^T A^T: its vectors run down A's rows, which the
-   panels transpose in registers. One column has a way of its own (gemm_column.h). */
+   panels transpose in registers. One column, or one row, has a way of its own (gemm_column.h). */
 #include "cpu/cpu.h"
 #if defined(__AVX512F__)
 #include "cpu/isa_v4.h"
@@ -371,6 +371,12 @@ static bool far_apart(const Product *p)
     return lines >= 4096 && p->n >= 128 && p->m >= 8;
 }
 
+static Product transposed(const Product *p)
+{
+    return (Product){p->n, p->m,   p->k, p->b,     p->b_col, p->b_row,  p->a,   p->a_col,
+                     p->a_row, p->c, p->c_col, p->c_row, p->f32,   p->narrow, p->add, NULL};
+}
+
 void ENTRY(gemm_rows)(const GemmJob *g, int64_t m0, int64_t m1)
 {
     const bool f32 = sizeof(Real) == 8 && g->dtype == QB_F32, narrow = f32 && !g->wide;
@@ -383,16 +389,16 @@ void ENTRY(gemm_rows)(const GemmJob *g, int64_t m0, int64_t m1)
                  g->c_row, 1,
                  f32,      narrow,
                  g->add,   g->packed};
-    if (p.n == 1 && (p.a_row == 1 || p.a_col == 1) && !p.packed && !g->room) {
+    const bool free = !p.packed && !g->room;
+    if (free && p.m == 1 && p.n > 1 && (p.b_row == 1 || p.b_col == 1)) p = transposed(&p);
+    if (free && p.n == 1 && (p.a_row == 1 || p.a_col == 1)) {
         if (f32)
             column(true, &p);
         else
             column(false, &p);
         return;
     }
-    if (g->swapped && !p.packed && !g->room)
-        p = (Product){p.n,     p.m, p.k, p.b,     p.b_col, p.b_row,  p.a,   p.a_col,
-                      p.a_row, p.c, 1,   p.c_row, p.f32,   p.narrow, p.add, NULL};
+    if (free && g->swapped) p = transposed(&p);
     bool a = p.f32 || far_apart(&p), b = !p.packed && (p.f32 || p.b_col != 1);
     bool c = p.c_col != 1 || (narrow && p.k > BLOCK);
     if (a || b || c || g->room)

@@ -56,6 +56,10 @@ INLINE V read_column(const Product *p, int64_t i, int64_t w)
 INLINE void write_column(const Product *p, int64_t i, int64_t w, V v)
 {
     Real x[LANES];
+    if (p->c_row == 1 && !p->narrow) {
+        store_m((Real *)p->c + i, mask_of(w), v);
+        return;
+    }
     store(x, v);
     for (int64_t j = 0; j < w; j++) {
         if (p->narrow)
@@ -71,6 +75,8 @@ INLINE void column_piece(const bool f32, const int nv, const Product *p, int64_t
     V total[DOWN_LONG];
     const int64_t w = rows - (nv - 1) * LANES;
     const M last = mask_of(w);
+#pragma GCC unroll 16
+    for (int j = 0; j < nv; j++) total[j] = splat(0);
     for (int64_t k0 = 0; k0 == 0 || k0 < p->k; k0 += BLOCK) {
         const int64_t kc = min(p->k - k0, BLOCK);
         V acc[DOWN_LONG];
