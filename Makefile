@@ -6,7 +6,7 @@
 #     make format      rewrite in the project's format
 PYTHON ?= python3
 ARGS   ?=
-BENCH  ?= dispatch,pinn,big,kernels,derivs,laplace,loops,ode,linalg,lbfgs,lbfgs_share,random
+BENCH  ?= dispatch,pinn,big,kernels,derivs,laplace,grids,loops,ode,linalg,lbfgs,lbfgs_share,random
 VENV   := .venv
 BIN    := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)

@@ -98,6 +98,28 @@ def laplace_cases():
     yield "laplace3d.silu50x4.n2000", "silu", [3, 50, 50, 50, 50, 1], 2000
 
 
+def grid_cases(np, scan, uniform):
+    """(name, function, argument) of work on grids. np: the peer's functions; scan(step, carry, n): the last carry; uniform: of a shape."""
+    u = uniform((100, 100))
+
+    def heat(k):
+        def step(u):
+            around = np.roll(u, 1, axis=0) + np.roll(u, -1, axis=0) + np.roll(u, 1, axis=1) + np.roll(u, -1, axis=1)
+            return u + k * (around - 4 * u)
+
+        return np.sum(scan(step, u, 200) ** 2)
+
+    def residual(x):
+        return np.sum((x[2:, 1:-1] + x[:-2, 1:-1] + x[1:-1, 2:] + x[1:-1, :-2] - 4 * x[1:-1, 1:-1]) ** 2)
+
+    x, points = uniform((1000, 1000)), uniform((1000, 3))
+    yield "heat2d.100x100", heat, 0.1
+    yield "stencil1000", residual, x
+    yield "sum1000.axis0", lambda x: np.sum(x, axis=0), x
+    yield "sum1000.axis1", lambda x: np.sum(x, axis=1), x
+    yield "distances1000", lambda p: np.sum((p[:, None, :] - p[None, :, :]) ** 2, axis=-1), points
+
+
 ORDERS = (1, 2, 3, 4, 5, 6)  # of the derivatives in growth
 
 

@@ -8,7 +8,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 import jax.numpy as jnp
 import numpy as np
-from common import ORDERS, RESULTS, done, growth_cases, laplace_cases, lotka_volterra, micro, once, wanted
+from common import ORDERS, RESULTS, done, grid_cases, growth_cases, laplace_cases, lotka_volterra, micro, once, wanted
 
 RESULTS["import"] = (time.perf_counter() - START) * 1e6
 import math
@@ -202,6 +202,20 @@ def laplace():
         micro(name, lambda f=f, p=p: ready(f(p)), 1.0, 5)
 
 
+def grids():
+    def scan(step, u, n):
+        return jax.lax.scan(lambda u, _: (step(u), None), u, None, length=n)[0]
+
+    for name, f, x in grid_cases(jnp, scan, lambda shape: jnp.asarray(np.random.RandomState(1).uniform(0, 1, shape))):
+        x, run = jnp.asarray(x), jax.jit(f)
+        once(name + ".first", lambda run=run, x=x: ready(run(x)))
+        micro(name, lambda run=run, x=x: ready(run(x)))
+        if name.startswith(("heat", "stencil")):
+            grad = jax.jit(jax.value_and_grad(f))
+            once(name + ".grad.first", lambda grad=grad, x=x: ready(grad(x)))
+            micro(name + ".grad", lambda grad=grad, x=x: ready(grad(x)))
+
+
 def compiling():
     """First calls: trace, transform, compile, run."""
     u_xx = jax.vmap(jax.grad(jax.grad(lambda x, w: jnp.sin(w * x))), in_axes=(0, None))
@@ -327,6 +341,7 @@ CASES = {
     "kernels": kernels,
     "derivs": derivs,
     "laplace": laplace,
+    "grids": grids,
     "loops": loops,
     "ode": ode,
     "linalg": linalg,

@@ -8,7 +8,19 @@ import quabla as qb
 IMPORT = (time.perf_counter() - START) * 1e6
 import math
 
-from common import ORDERS, RESULTS, done, growth_cases, laplace_cases, left_out, lotka_volterra, micro, once, wanted
+from common import (
+    ORDERS,
+    RESULTS,
+    done,
+    grid_cases,
+    growth_cases,
+    laplace_cases,
+    left_out,
+    lotka_volterra,
+    micro,
+    once,
+    wanted,
+)
 
 RESULTS["import"] = IMPORT
 GROUPS = wanted()
@@ -188,6 +200,20 @@ def laplace():
         micro(name, lambda f=f, p=p: f(p), 1.0, 5)
 
 
+def grids():
+    def scan(step, u, n):
+        return qb.scan(lambda u, _: (step(u), None), u, length=n)[0]
+
+    for name, f, x in grid_cases(qb, scan, lambda shape: qb.random.uniform(qb.random.key(1), shape)):
+        x, run = qb.asarray(x), qb.jit(f)
+        once(name + ".first", lambda run=run, x=x: run(x))
+        micro(name, lambda run=run, x=x: run(x))
+        if name.startswith(("heat", "stencil")):
+            grad = qb.jit(qb.value_and_grad(f))
+            once(name + ".grad.first", lambda grad=grad, x=x: grad(x))
+            micro(name + ".grad", lambda grad=grad, x=x: grad(x))
+
+
 def compiling():
     """First calls: trace, transform, compile, run."""
     u_xx = qb.vmap(qb.grad(qb.grad(lambda x, w: qb.sin(w * x))), in_axes=(0, None))
@@ -337,6 +363,7 @@ CASES = {
     "kernels": kernels,
     "derivs": derivs,
     "laplace": laplace,
+    "grids": grids,
     "loops": loops,
     "ode": ode,
     "linalg": linalg,

@@ -69,6 +69,7 @@ typedef struct {
     int32_t reg;   /* -1: none */
     uint8_t dtype;
     bool early;
+    bool reduced;
     bool ready; /* ref is valid */
     Ref ref;
 } Value;
@@ -126,7 +127,10 @@ static void read_region(Compiler *k)
             if (l->x[j] >= 0) k->v[l->x[j]].uses++;
     }
     for (int i = 0; i < r->n_stores; i++) k->v[r->stores[i].value].uses += 2;
-    for (int i = 0; i < r->n_reduces; i++) k->v[r->reduces[i].value].uses += 2;
+    for (int i = 0; i < r->n_reduces; i++) {
+        k->v[r->reduces[i].value].uses += 2;
+        k->v[r->reduces[i].value].reduced = true;
+    }
 }
 
 /* The line of a product that only this use needs; NULL otherwise. */
@@ -167,7 +171,8 @@ static Line *added_up(Compiler *k, const Reduce *n)
     const Code *c = k->c;
     int32_t i = n->value - r->n_loads;
     bool sum = n->op == OP_sum || n->op == OP_mean;
-    if (i < 0 || small(c) || !sum || r->form != REDUCE_TRAILING || k->v[n->value].uses != 2)
+    if (i < 0 || small(c) || c->rows.pieces || !sum || r->form != REDUCE_TRAILING ||
+        k->v[n->value].uses != 2)
         return NULL;
     Line *l = &k->lines[i];
     if (l->kernel != kernel_op(OP_mul, QB_F64)) return NULL;
@@ -216,8 +221,11 @@ typedef enum {
 static RowForm row_form(const Compiler *k, const Access *at)
 {
     bool rows = k->c->shape == SHAPE_LONG_ROWS || k->c->shape == SHAPE_PANELS;
-    return rows ? rows_form(k->r, at, k->c->split) : ROW_OTHER;
+    return rows ? rows_form(k->r, at, k->c->rows.split) : ROW_OTHER;
 }
+
+/* Is this value reduced over tiles that cross rows? Then it must be in a register, or consecutive through all rows. */
+static bool across(const Compiler *k, int32_t v) { return k->c->rows.pieces && k->v[v].reduced; }
 
 static Reading reading(const Compiler *k, int i, int64_t *period)
 {
@@ -229,6 +237,7 @@ static Reading reading(const Compiler *k, int i, int64_t *period)
     if (form == AT_FLAT) return READ_FLAT;
     if (form != AT_STRIDED && shape_repeats(k->c, *period))
         return *period == k->c->tile ? READ_TILE : READ_REPEAT;
+    if (across(k, i)) return READ_MOVE;
     return along[row_form(k, at)];
 }
 
@@ -245,6 +254,7 @@ static bool in_place(const Compiler *k, const Store *s)
     int32_t line = s->value - r->n_loads;
     int64_t period;
     if (!consecutive(k, &s->at) || k->v[s->value].store >= 0) return false;
+    if (across(k, s->value) && shape_form(r, &s->at, &period) != AT_FLAT) return false;
     if (line < 0 && (r->loads[s->value].splat || k->v[s->value].early ||
                      reading(k, s->value, &period) != READ_MOVE))
         return false;
@@ -299,7 +309,7 @@ static void take_register(Compiler *k, Value *v)
         v->ref = ref_along(k, &k->r->stores[v->store].at, type_elem(v->dtype));
     } else {
         v->reg = free_register(k, (uint8_t)type_elem(v->dtype));
-        v->ref = (Ref){BASE_THREAD, 0, k->kept + v->reg * k->stride};
+        v->ref = rows_register(k->c, k->kept + v->reg * k->stride, type_elem(v->dtype));
     }
     v->ready = true;
 }
@@ -329,7 +339,7 @@ static int64_t keep(Compiler *k, int i, int64_t *at)
     int64_t period, to = *at;
     Reading how = k->r->loads[i].splat ? READ_FLAT : reading(k, i, &period);
     if (how == READ_REPEAT || how == READ_ONE) *at += k->stride;
-    if (how == READ_SAME) *at += mem_lines(k->c->w * type_elem(k->r->loads[i].dtype));
+    if (how == READ_SAME) *at += mem_lines(k->c->rows.w * type_elem(k->r->loads[i].dtype));
     return to;
 }
 

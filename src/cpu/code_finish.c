@@ -54,6 +54,7 @@ static bool whole(const Code *c)
 {
     const Fold *f = c->folds;
     if (c->shape != SHAPE_LONG_ROWS || c->height != 1 || c->n_ins || c->n_folds != 1) return false;
+    if (c->rows.pieces) return false;
     const Ins *s = f->chain;
     bool chain = !s || (s->o.scale && (f->one || s->a.scale) && s->b.scale && s->c.scale);
     return chain && f->x.scale && (!f->dot || s || f->y.scale);

@@ -135,6 +135,9 @@ typedef struct {
     int n_ins, n_repeats, n_folds;
     Ins *ins; Repeat *repeats; Fold *folds; Move *moves;
     struct { /* rows.c */
+        int split;          /* dims from here on are a row, */
+        int64_t w;          /* of so many elements */
+        bool pieces;        /* tiles cross rows */
         int n_bases, n_copies, n_spreads;
         int32_t first;      /* of bases, among the bases of the plan */
         RowBase *bases;
@@ -174,13 +177,18 @@ void shape_shorten(Code *c, const Region *r, int64_t rows);          /* c, compi
 /* ---- rows.c: accesses that are consecutive along rows, in shapes whose tiles cross none ---- */
 typedef enum { ROW_OTHER, ROW_DENSE, ROW_ONE, ROW_SAME } RowForm; /* along a row: consecutive; one element; a short row, the same for all */
 RowForm rows_form(const Region *r, const Access *at, int split);
-int rows_split(const Region *r);              /* of a region without reductions; 0: rows are of no use */
+int rows_split(const Region *r, int from);    /* which dims are best a row; from: more than from here on would be of no use */
 bool rows_open(Code *c, const qb_plan *p, const Region *r, Arena *keep); /* room for all accesses; false: out of memory */
 Ref rows_dense(Code *c, const Region *r, const Access *at, Ref x, int64_t elem);            /* how x, the first element, is read along rows */
 Ref rows_one(Code *c, const Region *r, const Access *at, Ref x, int64_t elem, int64_t to);  /* with a tile at `to` of the thread's memory */
 Ref rows_same(Code *c, const Region *r, const Access *at, Ref x, int64_t elem, int64_t to); /* with a row there */
 void rows_begin(const Code *c, char *const *base);                                          /* once per thread */
 void rows_enter(const Code *c, const Isa *isa, char **base, int64_t row);
+enum { ROWS_REGISTERS = 3 };                  /* bases of registers, by the size of an element, where tiles are made in pieces */
+Ref rows_register(const Code *c, int64_t to, int64_t elem);
+bool rows_is_register(const Code *c, const Ref *x);
+void rows_tile(const Code *c, char **base, int64_t e);                                      /* a tile begins at element e */
+int64_t rows_piece(const Code *c, const Isa *isa, char **base, int64_t e, int64_t end);     /* the end of the piece that begins there */
 
 /* ---- vm.c: runs the units of a region ---- */
 void vm_begin(const Code *c, const Isa *isa, char **base);                       /* once per thread */

@@ -67,7 +67,7 @@ static bool suits(const Ins *s)
 /* Is the value that instruction i leaves at x read by one from `next` on, or after all of them? */
 static bool read_later(const Code *c, const Ref *x, int next)
 {
-    if (x->base != BASE_THREAD) return true;
+    if (!rows_is_register(c, x)) return true;
     for (int i = next; i < c->n_ins; i++) {
         if (code_reads(&c->ins[i], x)) return true;
         if (code_same(&c->ins[i].o, x)) return false;

@@ -373,7 +373,7 @@ static bool far_apart(const Product *p)
 
 static Product transposed(const Product *p)
 {
-    return (Product){p->n, p->m,   p->k, p->b,     p->b_col, p->b_row,  p->a,   p->a_col,
+    return (Product){p->n,     p->m, p->k,     p->b,     p->b_col, p->b_row,  p->a,   p->a_col,
                      p->a_row, p->c, p->c_col, p->c_row, p->f32,   p->narrow, p->add, NULL};
 }
 

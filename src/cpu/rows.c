@@ -5,7 +5,10 @@
    other strided accesses need, took half of the time of a 5-point stencil.
 
    Elements are numbered through all rows. So the base of row h is h rows before the row's own start,
-   and element e is found from it as from any other base. */
+   and element e is found from it as from any other base.
+
+   A sum over all elements has tiles that do cross rows, since its blocks of 128 do. Then a tile is
+   made in pieces, one a row, and registers have bases, too, which follow the tile. */
 #include "cpu/cpu.h"
 
 enum {
@@ -37,14 +40,15 @@ static bool helps(const Region *r, const Access *at, int split)
     return rows_form(r, at, split) != ROW_OTHER;
 }
 
-int rows_split(const Region *r)
+int rows_split(const Region *r, int from)
 {
-    int best = 0;
+    int best = from;
     double most = 0;
     int64_t w = r->size;
     for (int s = 1; s < r->rank && r->size > 2 * TILE; s++) {
         w /= r->dims[s - 1];
         if (w < LEAST_ROW) break;
+        if (s < from) continue;
         double tiles = (double)((w + TILE - 1) / TILE) / (double)w, saved = 0;
         for (int i = 0; i < r->n_loads; i++)
             if (!r->loads[i].splat && helps(r, &r->loads[i].at, s)) saved += MOVED_NS;
@@ -60,7 +64,10 @@ int rows_split(const Region *r)
 bool rows_open(Code *c, const qb_plan *p, const Region *r, Arena *keep)
 {
     const size_t accesses = (size_t)(r->n_loads + r->n_stores);
+    c->rows.w = 1;
+    for (int d = c->rows.split; d < r->rank; d++) c->rows.w *= r->dims[d];
     c->rows.first = BASE_ARRAYS + p->n_inputs + p->n_outputs + p->n_consts + p->n_cursors;
+    if (c->rows.pieces) c->rows.first += ROWS_REGISTERS;
     c->rows.bases = arena_alloc(keep, accesses * sizeof *c->rows.bases);
     c->rows.copies = arena_alloc(keep, accesses * sizeof *c->rows.copies);
     c->rows.spreads = arena_alloc(keep, accesses * sizeof *c->rows.spreads);
@@ -79,7 +86,7 @@ static int32_t base_of(Code *c, const Region *r, const int64_t *stride, int32_t 
                        int64_t back)
 {
     RowBase b = {.from = from, .back = back};
-    move_make(&b.rows, c->split, r->dims, stride, elem);
+    move_make(&b.rows, c->rows.split, r->dims, stride, elem);
     for (int i = 0; i < c->rows.n_bases; i++) {
         const RowBase *o = &c->rows.bases[i];
         if (o->from == from && o->back == back && same_move(&o->rows, &b.rows))
@@ -91,7 +98,8 @@ static int32_t base_of(Code *c, const Region *r, const int64_t *stride, int32_t 
 
 Ref rows_dense(Code *c, const Region *r, const Access *at, Ref x, int64_t elem)
 {
-    return (Ref){base_of(c, r, at->stride, x.base, elem, c->w * elem), (int32_t)elem, x.offset};
+    return (Ref){base_of(c, r, at->stride, x.base, elem, c->rows.w * elem), (int32_t)elem,
+                 x.offset};
 }
 
 Ref rows_one(Code *c, const Region *r, const Access *at, Ref x, int64_t elem, int64_t to)
@@ -105,19 +113,20 @@ Ref rows_same(Code *c, const Region *r, const Access *at, Ref x, int64_t elem, i
 {
     RowCopy *copy = &c->rows.copies[c->rows.n_copies++];
     *copy = (RowCopy){.x = x, .to = to};
-    move_make(&copy->row, r->rank - c->split, r->dims + c->split, at->stride + c->split, elem);
-    return (Ref){base_of(c, r, at->stride, BASE_THREAD, elem, c->w * elem), (int32_t)elem, to};
+    const int s = c->rows.split;
+    move_make(&copy->row, r->rank - s, r->dims + s, at->stride + s, elem);
+    return (Ref){base_of(c, r, at->stride, BASE_THREAD, elem, c->rows.w * elem), (int32_t)elem, to};
 }
 
 void rows_begin(const Code *c, char *const *base)
 {
     for (const RowCopy *r = c->rows.copies, *end = r + c->rows.n_copies; r < end; r++)
-        move_load(&r->row, base[BASE_THREAD] + r->to, base[r->x.base] + r->x.offset, 0, c->w);
+        move_load(&r->row, base[BASE_THREAD] + r->to, base[r->x.base] + r->x.offset, 0, c->rows.w);
 }
 
 void rows_enter(const Code *c, const Isa *isa, char **base, int64_t row)
 {
-    const int64_t n = c->w < c->tile ? c->w : c->tile;
+    const int64_t n = c->rows.w < c->tile ? c->rows.w : c->tile;
     for (int i = 0; i < c->rows.n_bases; i++) {
         const RowBase *b = &c->rows.bases[i];
         int64_t offset = move_offset(&b->rows, row) - row * b->back;
@@ -131,4 +140,35 @@ void rows_enter(const Code *c, const Isa *isa, char **base, int64_t row)
         else
             move_repeat(o, x, 1, n, r->elem);
     }
+}
+
+static int32_t register_base(const Code *c, int64_t elem)
+{
+    return c->rows.first - (elem == 8 ? 1 : elem == 4 ? 2 : 3);
+}
+
+Ref rows_register(const Code *c, int64_t to, int64_t elem)
+{
+    if (!c->rows.pieces) return (Ref){BASE_THREAD, 0, to};
+    return (Ref){register_base(c, elem), (int32_t)elem, to};
+}
+
+bool rows_is_register(const Code *c, const Ref *x)
+{
+    return x->base == BASE_THREAD ||
+           (c->rows.pieces && x->base < c->rows.first && x->base >= c->rows.first - ROWS_REGISTERS);
+}
+
+int64_t rows_piece(const Code *c, const Isa *isa, char **base, int64_t e, int64_t end)
+{
+    const int64_t row = e / c->rows.w, next = (row + 1) * c->rows.w;
+    rows_enter(c, isa, base, row);
+    return end < next ? end : next;
+}
+
+void rows_tile(const Code *c, char **base, int64_t e)
+{
+    for (int64_t elem = 1; elem <= 8; elem += elem == 1 ? 3 : 4)
+        base[register_base(c, elem)] =
+            (char *)((uintptr_t)base[BASE_THREAD] - (uintptr_t)(e * elem));
 }

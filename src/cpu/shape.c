@@ -111,7 +111,7 @@ static int64_t straight(const Region *r, int d0, int d1)
 void shape_cut(Code *c, const Region *r)
 {
     int64_t row = longest_row(r), last = r->rank ? r->dims[r->rank - 1] : 1;
-    c->split = r->form == REDUCE_NONE ? rows_split(r) : r->split;
+    c->split = r->form == REDUCE_NONE ? rows_split(r, 0) : r->split;
     c->panel = r->form == REDUCE_LEADING    ? straight(r, r->split, r->rank)
                : r->form == REDUCE_TRAILING ? straight(r, 0, r->split)
                                             : 0;
@@ -135,6 +135,8 @@ void shape_cut(Code *c, const Region *r)
         if (fits && c->w > row) row = c->w;
     }
     bool blocks = r->form != REDUCE_NONE && c->shape == SHAPE_LONG_ROWS;
+    c->rows.split = blocks ? rows_split(r, c->split) : c->split;
+    c->rows.pieces = c->rows.split > c->split;
     c->tile = blocks ? TILE : TILE / row * row;
     if (c->tile > c->size) c->tile = c->size;
     if (!c->straight) c->panel = c->tile;
@@ -157,5 +159,6 @@ bool shape_repeats(const Code *c, int64_t period)
 {
     if (c->shape == SHAPE_ROWS && BLOCK * c->w % period) return false;
     if (c->shape == SHAPE_LONG_ROWS && c->w % period) return false;
+    if (c->rows.pieces && period > 1) return false;
     return c->tile % period == 0;
 }

@@ -145,6 +145,16 @@ static void run_flat(const Code *c, const Isa *isa, char **base, int64_t u0, int
     }
 }
 
+/* A tile, piece by piece. */
+static void run_pieces(const Code *c, const Isa *isa, char **base, int64_t e, int64_t end)
+{
+    rows_tile(c, base, e);
+    for (int64_t next; e < end; e = next) {
+        next = rows_piece(c, isa, base, e, end);
+        run_tile(c, isa, base, e, next - e);
+    }
+}
+
 /* ---- LONG_ROWS: a unit is one tile of one row, two blocks ---- */
 static void run_long_rows(const Code *c, const Isa *isa, char **base, int64_t u0, int64_t u1)
 {
@@ -154,11 +164,17 @@ static void run_long_rows(const Code *c, const Isa *isa, char **base, int64_t u0
         return;
     }
     int64_t row = u0 / c->per_row, start = (u0 - row * c->per_row) * c->tile;
-    rows_enter(c, isa, base, row);
+    if (!c->rows.pieces) rows_enter(c, isa, base, row);
     for (int64_t u = u0; u < u1; u++, start += c->tile) {
-        if (start >= c->w) rows_enter(c, isa, base, ++row), start = 0;
+        if (start >= c->w) {
+            row++, start = 0;
+            if (!c->rows.pieces) rows_enter(c, isa, base, row);
+        }
         int64_t e = row * c->w + start, n = c->w - start < c->tile ? c->w - start : c->tile;
-        run_tile(c, isa, base, e, n);
+        if (c->rows.pieces)
+            run_pieces(c, isa, base, e, e + n);
+        else
+            run_tile(c, isa, base, e, n);
         for (int i = 0; i < c->n_folds; i++) {
             const Fold *f = &c->folds[i];
             double two[2], *out = parts_of(f, base) + start / BLOCK * c->width + row;

@@ -172,6 +172,25 @@ static Val mul(const Val *x, const Node *n)
     return NONE;
 }
 
+/* A maximum with a number that is no NaN, x > c or x is NaN: x, else c. It is c where x <= c, else x; and so for minima. */
+static Val where(const Val *x, const Node *n)
+{
+    (void)n;
+    double c;
+    const Node *either = node_of(x[0]);
+    if (either->op != OP_logical_or || !const_splat(x[2], &c) || c != c) return NONE;
+    for (int i = 0; i < 2; i++) {
+        const Node *order = node_of(operand(x[0], i)), *nan = node_of(operand(x[0], 1 - i));
+        const Id v = x[1].id;
+        bool largest = order->op == OP_greater, smallest = order->op == OP_less;
+        if (nan->op != OP_not_equal || nan->x[0] != v || nan->x[1] != v) continue;
+        if (!(largest || smallest) || order->x[0] != v || order->x[1] != x[2].id) continue;
+        Val beyond = largest ? gless_equal(x[1], x[2]) : ggreater_equal(x[1], x[2]);
+        return gwhere(beyond, x[2], x[1]);
+    }
+    return NONE;
+}
+
 /* Moving an axis of length 1 moves no element. */
 static Val transpose(const Val *x, const Node *n)
 {
@@ -190,7 +209,7 @@ static Val transpose(const Val *x, const Node *n)
 typedef Val Rewrite(const Val *x, const Node *n);
 static Rewrite *const rules[OP_COUNT] = {
     [OP_stop_gradient] = first, [OP_instead] = first, [OP_cast] = cast, [OP_mul] = mul,
-    [OP_transpose] = transpose,
+    [OP_transpose] = transpose, [OP_where] = where,
 };
 
 static bool reduces(int op)
@@ -200,10 +219,10 @@ static bool reduces(int op)
 
 static Val rewrite_for(Graph *to, const Graph *from, const Node *n, const Val *map, bool native)
 {
-    Val v = NONE, x[2] = {NONE, NONE};
+    Val v = NONE, x[3] = {NONE, NONE, NONE};
     for (uint32_t k = 0; k < n->n; k++) {
         if (val_none(map[n->x[k]])) return NONE;
-        if (k < 2) x[k] = map[n->x[k]];
+        if (k < 3) x[k] = map[n->x[k]];
     }
     if (rules[n->op]) v = rules[n->op](x, n);
     if (reduces(n->op)) v = short_reduce(x[0], n, native);

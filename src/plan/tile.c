@@ -19,6 +19,7 @@
 enum {
     LEAST_POINTS = 2 * BLOCK, /* fewer are one block or little more */
     LEAST_BYTES = 1 << 19, /* rows of all points that would stay in cache; less does so untiled */
+    STEP_BYTES = 4096,     /* in the time that it takes to begin a step on a block */
     SUM_PASSES = 4,        /* a block's part of a sum is written, read, and added to the total */
     EXTENTS = 16,          /* that are counted, and the heaviest of them that are tried */
     CANDIDATES = 4,
@@ -314,17 +315,18 @@ static bool classify_all(Tile *t)
 /* ---- worth it? ---- */
 
 /* Bytes that need not go through memory: rows that stay in cache, each time that they are touched,
-   less what it takes to carry the sums. 0: not worth it. */
+   less what it takes to carry the sums and to begin steps. 0: not worth it. */
 static int64_t gain(const Tile *t)
 {
     const Draft *d = t->d;
     const Slot *slots = d->p->slots;
-    int64_t rows = 0, saved = 0, sums = 0, blocks = (t->points + BLOCK - 1) / BLOCK;
+    int64_t rows = 0, saved = 0, sums = 0, begins = 0, blocks = (t->points + BLOCK - 1) / BLOCK;
     for (int s = 0; s < d->p->n_slots; s++)
         if (t->local[s]) rows += slots[s].bytes;
     for (int j = 0; j < d->n_jobs; j++) {
         const Job *job = d->jobs[j];
         if (t->when[j] != IN) continue;
+        begins += blocks * STEP_BYTES;
         for (int i = 0; i < job->reads.n; i++)
             if (t->local[job->reads.at[i]]) saved += slots[job->reads.at[i]].bytes;
         for (int i = 0; i < job->writes.n; i++) {
@@ -336,7 +338,7 @@ static int64_t gain(const Tile *t)
         }
     }
     if (policy == TILE_ALWAYS) return saved;
-    return rows < LEAST_BYTES || saved < sums ? 0 : saved - sums;
+    return rows < LEAST_BYTES || saved < sums + begins ? 0 : saved - sums - begins;
 }
 
 /* ---- a trial ---- */
