@@ -29,7 +29,7 @@ typedef struct {
 } Box;
 
 typedef struct {
-    Walk w;
+    Walk *w;
     uint32_t *uses; /* per value */
     bool *needs; /* it is in memory: an output, or read by what is neither elementwise nor lazy */
     uint8_t *above; /* how many lazy readers are above each other */
@@ -41,8 +41,8 @@ typedef struct {
     Val **cells; /* of a value in a group */
 } Cut;
 
-static const Node *def(const Cut *c, Id v) { return &c->w.src->nodes[c->w.src->def[v]]; }
-static const Type *type_at(const Cut *c, Id v) { return &c->w.src->types[v]; }
+static const Node *def(const Cut *c, Id v) { return &c->w->src->nodes[c->w->src->def[v]]; }
+static const Type *type_at(const Cut *c, Id v) { return &c->w->src->types[v]; }
 
 /* ---- which nodes ---- */
 
@@ -57,12 +57,12 @@ static bool elementwise(const Node *n) { return op_elementwise(n->op) && n->n > 
    value that one lazy node reads and nobody else. */
 static void find_lazy(Cut *c)
 {
-    const Graph *g = c->w.src;
+    const Graph *g = c->w->src;
     for (uint32_t i = 0; i < g->n_outputs; i++) c->needs[g->outputs[i]] = true;
     for (Id i = g->n_nodes; i-- > 0;) {
         const Node *n = &g->nodes[i];
         Id v = n->first;
-        if (!c->w.live[i]) continue;
+        if (!c->w->live[i]) continue;
         bool may = joins(n) || (elementwise(n) && c->uses[v] == 1 && c->above[v]);
         c->lazy[v] = may && !c->needs[v] && c->above[v] < MOST_ABOVE;
         c->needs[v] |= c->above[v] && !c->lazy[v];
@@ -93,11 +93,11 @@ static bool reads_joins(const Cut *c, const Node *n)
 
 static void find_groups(Cut *c)
 {
-    const Graph *g = c->w.src;
+    const Graph *g = c->w->src;
     for (Id i = 0; i < g->n_nodes; i++) {
         const Node *n = &g->nodes[i];
         Id v = n->first;
-        if (!c->w.live[i] || !elementwise(n) || c->lazy[v] || !reads_joins(c, n)) continue;
+        if (!c->w->live[i] || !elementwise(n) || c->lazy[v] || !reads_joins(c, n)) continue;
         c->group[v] = v;
         for (uint32_t k = 0; k < n->n; k++)
             if (c->group[n->x[k]] != NO_ID) c->group[find(c, n->x[k])] = v;
@@ -107,12 +107,12 @@ static void find_groups(Cut *c)
 /* What one group alone reads belongs to it. */
 static void find_inputs(Cut *c)
 {
-    const Graph *g = c->w.src;
+    const Graph *g = c->w->src;
     memset(c->uses, 0, g->n_values * sizeof *c->uses); /* readers seen so far */
     for (Id i = g->n_nodes; i-- > 0;) {
         const Node *n = &g->nodes[i];
         Id v = n->first;
-        if (!c->w.live[i] || !elementwise(n)) continue;
+        if (!c->w->live[i] || !elementwise(n)) continue;
         if (c->group[v] == NO_ID && !c->lazy[v] && !c->needs[v]) c->group[v] = c->readers[v];
         Id group = c->group[v] == NO_ID ? NO_ID : find(c, v);
         for (uint32_t k = 0; k < n->n; k++) {
@@ -163,12 +163,12 @@ static void cut_joins(const Cut *c, Grid *grid, Id v, const Type *t, int64_t *fr
 
 static bool cut_groups(Cut *c)
 {
-    const Graph *g = c->w.src;
+    const Graph *g = c->w->src;
     for (Id i = 0; i < g->n_nodes; i++) {
         const Node *n = &g->nodes[i];
         if (c->group[n->first] == NO_ID) continue;
         Grid **grid = &c->grid[find(c, n->first)];
-        if (!*grid) *grid = walk_alloc(&c->w, 1, sizeof **grid);
+        if (!*grid) *grid = walk_alloc(c->w, 1, sizeof **grid);
         if (!*grid) return false;
         int64_t from[QB_MAX_RANK] = {0};
         for (uint32_t k = 0; k < n->n; k++)
@@ -210,7 +210,7 @@ static bool worth_it(Grid *grid, const Type *t)
 /* Groups that are cut; false: none is. */
 static bool choose(Cut *c)
 {
-    const Graph *g = c->w.src;
+    const Graph *g = c->w->src;
     int64_t nodes = 0;
     bool any = false;
     for (Id v = 0; v < g->n_values; v++) {
@@ -239,8 +239,8 @@ static Val emit(Cut *c, const Node *n, Id group, int cell, const Box *b);
 static void copy(Cut *c, const Node *n)
 {
     for (uint32_t k = 0; k < n->n; k++) whole(c, n->x[k]);
-    walk_visit(&c->w, n);
-    walk_copy(&c->w, n);
+    walk_visit(c->w, n);
+    walk_copy(c->w, n);
 }
 
 /* The cells from *next on, of the axes from `axis` on, as one array. */
@@ -250,12 +250,12 @@ static Val assemble(Cut *c, const Grid *grid, const Val *cells, int axis, int ra
     if (axis == rank) return cells[(*next)++];
     for (int k = 0; k <= grid->n[axis]; k++)
         part[k] = assemble(c, grid, cells, axis + 1, rank, next);
-    return grid->n[axis] ? gconcat(c->w.dst, part, grid->n[axis] + 1, axis) : part[0];
+    return grid->n[axis] ? gconcat(c->w->dst, part, grid->n[axis] + 1, axis) : part[0];
 }
 
 static Val whole(Cut *c, Id v)
 {
-    Val *z = &c->w.map[v];
+    Val *z = &c->w->map[v];
     int next = 0;
     if (!val_none(*z)) return *z;
     if (c->group[v] == NO_ID)
@@ -287,7 +287,7 @@ static Val part_of(Cut *c, Id v, Box b)
     }
     Type t = *type_at(c, v);
     memcpy(t.dims, b.length, (size_t)t.rank * sizeof *t.dims);
-    return gconst(c->w.dst, &t, 0);
+    return gconst(c->w->dst, &t, 0);
 }
 
 /* Elementwise node n on a box; operands of this group are there, in the cell. */
@@ -298,8 +298,8 @@ static Val emit(Cut *c, const Node *n, Id group, int cell, const Box *b)
         Id v = n->x[k];
         x[k] = group != NO_ID && c->group[v] == group ? c->cells[v][cell] : part_of(c, v, *b);
     }
-    walk_visit(&c->w, n); /* for its place in the user's code */
-    return graph_emit(c->w.dst, n->op, x, (int)n->n, n->attr);
+    walk_visit(c->w, n); /* for its place in the user's code */
+    return graph_emit(c->w->dst, n->op, x, (int)n->n, n->attr);
 }
 
 static Box box_of(const Grid *grid, const Type *t, int cell)
@@ -317,44 +317,42 @@ static void make_cells(Cut *c, const Node *n)
 {
     Id v = n->first;
     const Grid *grid = c->grid[c->group[v]];
-    Val *cells = c->cells[v] = walk_alloc(&c->w, (size_t)grid->cells, sizeof *cells);
+    Val *cells = c->cells[v] = walk_alloc(c->w, (size_t)grid->cells, sizeof *cells);
     for (int i = 0; cells && i < grid->cells; i++) {
         const Box b = box_of(grid, type_at(c, v), i);
         cells[i] = emit(c, n, c->group[v], i, &b);
     }
 }
 
-static void rewrite(Cut *c)
+static void copy_nodes(Cut *c)
 {
-    const Graph *g = c->w.src;
-    for (Id i = 0; i < g->n_nodes && !graph_failed(c->w.dst); i++) {
+    const Graph *g = c->w->src;
+    for (Id i = 0; i < g->n_nodes && !graph_failed(c->w->dst); i++) {
         const Node *n = &g->nodes[i];
         Id v = n->first;
-        if (!c->w.live[i] || c->lazy[v]) continue;
+        if (!c->w->live[i] || c->lazy[v]) continue;
         if (c->group[v] == NO_ID)
             copy(c, n);
         else
             make_cells(c, n);
         if (c->group[v] != NO_ID && c->needs[v]) whole(c, v);
     }
-    for (uint32_t i = 0; i < g->n_outputs && !graph_failed(c->w.dst); i++)
-        graph_output(c->w.dst, whole(c, g->outputs[i]));
 }
 
 /* ---- the pass ---- */
 
 static bool analyse(Cut *c)
 {
-    const size_t n = c->w.src->n_values;
-    c->uses = walk_alloc(&c->w, n, sizeof *c->uses);
-    c->needs = walk_alloc(&c->w, n, sizeof *c->needs);
-    c->above = walk_alloc(&c->w, n, sizeof *c->above);
-    c->lazy = walk_alloc(&c->w, n, sizeof *c->lazy);
-    c->group = walk_alloc(&c->w, n, sizeof *c->group);
-    c->readers = walk_alloc(&c->w, n, sizeof *c->readers);
-    c->grid = walk_alloc(&c->w, n, sizeof(Grid *));
-    c->cells = walk_alloc(&c->w, n, sizeof(Val *));
-    if (graph_failed(c->w.dst)) return false;
+    const size_t n = c->w->src->n_values;
+    c->uses = walk_alloc(c->w, n, sizeof *c->uses);
+    c->needs = walk_alloc(c->w, n, sizeof *c->needs);
+    c->above = walk_alloc(c->w, n, sizeof *c->above);
+    c->lazy = walk_alloc(c->w, n, sizeof *c->lazy);
+    c->group = walk_alloc(c->w, n, sizeof *c->group);
+    c->readers = walk_alloc(c->w, n, sizeof *c->readers);
+    c->grid = walk_alloc(c->w, n, sizeof(Grid *));
+    c->cells = walk_alloc(c->w, n, sizeof(Val *));
+    if (graph_failed(c->w->dst)) return false;
     for (size_t v = 0; v < n; v++) c->group[v] = c->readers[v] = NO_ID;
     find_lazy(c);
     find_groups(c);
@@ -370,23 +368,17 @@ static bool has_joins(const Graph *g)
     return false;
 }
 
-/* g itself where nothing is cut. */
+static void rewrite(Walk *w, void *arg)
+{
+    (void)arg;
+    Cut c = {.w = w};
+    if (!analyse(&c) && !graph_failed(w->dst)) memset(c.lazy, 0, w->src->n_values * sizeof *c.lazy);
+    copy_nodes(&c);
+}
+
+/* g itself where nothing is joined. */
 Graph *cut_run(const Graph *g, qb_error *err)
 {
     if (!has_joins(g)) return graph_retain((Graph *)(uintptr_t)g);
-    Graph *to = graph_new(err);
-    Val *in = to ? mem_zeroed((size_t)g->n_inputs + 1, sizeof *in) : NULL;
-    if (to && !in) error_memory(err, "a copy of the program", -1);
-    for (uint32_t i = 0; in && i < g->n_inputs; i++)
-        in[i] = graph_input(to, g->nodes[g->def[g->inputs[i]]].attr->name, &g->types[g->inputs[i]]);
-    Cut c;
-    bool open = in && walk_open(&c.w, to, g, in, NULL), cuts = open && analyse(&c);
-    if (cuts) rewrite(&c);
-    bool none = open && walk_close(&c.w) && !cuts;
-    Graph *out = none                          ? graph_retain((Graph *)(uintptr_t)g)
-                 : in && graph_freeze(to, err) ? to
-                                               : NULL;
-    if (out != to) graph_release(to);
-    mem_free(in);
-    return out;
+    return walk_rewrite(g, rewrite, NULL, err);
 }

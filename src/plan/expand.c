@@ -2,19 +2,27 @@
    at any depth. Bodies of loops pass here too, when they are compiled. */
 #include "plan/plan.h"
 
+static bool expand(Graph *to, const Graph *from, const Val *args, Val *outs);
+
+static void copy_nodes(Walk *w, void *arg)
+{
+    (void)arg;
+    for (Id i = 0; i < w->src->n_nodes && !graph_failed(w->dst); i++) {
+        const Node *n = &w->src->nodes[i];
+        if (!w->live[i]) continue;
+        walk_visit(w, n);
+        if (op_custom(n->op))
+            expand(w->dst, n->sub[0], w->x, &w->map[n->first]);
+        else
+            walk_copy(w, n);
+    }
+}
+
 static bool expand(Graph *to, const Graph *from, const Val *args, Val *outs)
 {
     Walk w;
     if (!walk_open(&w, to, from, args, NULL)) return false;
-    for (Id i = 0; i < from->n_nodes && !graph_failed(to); i++) {
-        const Node *n = &from->nodes[i];
-        if (!w.live[i]) continue;
-        walk_visit(&w, n);
-        if (op_custom(n->op))
-            expand(to, n->sub[0], w.x, &w.map[n->first]);
-        else
-            walk_copy(&w, n);
-    }
+    copy_nodes(&w, NULL);
     for (uint32_t i = 0; i < from->n_outputs && !graph_failed(to); i++)
         outs[i] = w.map[from->outputs[i]];
     return walk_close(&w);
@@ -30,17 +38,5 @@ static bool has_custom(const Graph *g)
 Graph *expand_run(const Graph *g, qb_error *err)
 {
     if (!has_custom(g)) return graph_retain((Graph *)(uintptr_t)g);
-    Graph *to = graph_new(err);
-    Val *v = mem_zeroed((size_t)g->n_inputs + g->n_outputs + 1, sizeof *v);
-    bool ok = to && v;
-    if (to && !v) error_memory(err, "a copy of the program", -1);
-    for (uint32_t i = 0; ok && i < g->n_inputs; i++)
-        v[i] = graph_input(to, g->nodes[g->def[g->inputs[i]]].attr->name, &g->types[g->inputs[i]]);
-    if (ok) expand(to, g, v, v + g->n_inputs);
-    for (uint32_t i = 0; ok && i < g->n_outputs; i++) graph_output(to, v[g->n_inputs + i]);
-    ok = ok && graph_freeze(to, err);
-    mem_free(v);
-    if (ok) return to;
-    graph_release(to);
-    return NULL;
+    return walk_rewrite(g, copy_nodes, NULL, err);
 }

@@ -2,6 +2,7 @@
 
      expand          expand.c  functions with rules of their own become their values
      simplify, dce   graph -> graph
+     turn            turn.c    matrices that a loop multiplies columns by, transposed before it
      cut             cut.c     elementwise work on joined arrays, part by part
      absorb          view.c    which values are views, and the strides
      place           place.c   which values are made in the memory of an output or a concat
@@ -172,6 +173,8 @@ static Graph *optimize(const Graph *source, bool native, qb_error *err)
         if (g && !g->spliced) g = run(dce_run, g, err);
     } while (g && g->spliced);
     if (g) dump_graph("dce", g);
+    g = run(turn_run, g, err);
+    if (g) dump_graph("turn", g);
     g = run(cut_run, g, err);
     if (g) dump_graph("cut", g);
     return g;

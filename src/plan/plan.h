@@ -205,6 +205,7 @@ Val dce_copy(Graph *to, const Graph *from, const Node *n, const Val *map);
 Graph *dce_rewrite(const Graph *g, RewriteNode *rewrite, qb_error *err); /* all inputs, and every node that an output needs */
 Graph *expand_run(const Graph *g, qb_error *err);   /* custom nodes become their value; g itself where there are none */
 Graph *simplify_run(const Graph *g, qb_error *err), *simplify_native(const Graph *g, qb_error *err); /* native: of such a plan */
+Graph *turn_run(const Graph *g, qb_error *err);     /* turn.c: matrices of loops, as their products read them best; g itself where there are none */
 Graph *cut_run(const Graph *g, qb_error *err);      /* cut.c: elementwise work on joined arrays; g itself where nothing is cut */
 Val short_reduce(Val x, const Node *n, bool native); /* short.c: of simplify; NONE where the reduction is to stay */
 

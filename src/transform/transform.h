@@ -28,6 +28,8 @@ void walk_visit(Walk *w, const Node *n); /* operands to w->x; what is emitted ne
 void walk_copy(Walk *w, const Node *n);            /* n itself, after walk_visit */
 bool walk_copy_all(Walk *w);                       /* both, for every live node */
 bool walk_close(Walk *w);                          /* false when dst has failed */
+/* A new graph with the inputs of src, and its outputs as `rewrite` has left them in w->map. NULL: *err. */
+Graph *walk_rewrite(const Graph *src, void (*rewrite)(Walk *w, void *arg), void *arg, qb_error *err);
 
 /* ---- inline.c: copy src into dst; CSE makes a repeated copy free ---- */
 bool inline_run(Graph *dst, const Graph *src, const Val *args, Val *outs);

@@ -93,3 +93,25 @@ bool walk_close(Walk *w)
     arena_free(&w->arena);
     return !graph_failed(w->dst);
 }
+
+Graph *walk_rewrite(const Graph *src, void (*rewrite)(Walk *w, void *arg), void *arg, qb_error *err)
+{
+    Graph *to = graph_new(err);
+    Val *x = to ? mem_zeroed(src->n_inputs + (size_t)1, sizeof *x) : NULL;
+    Walk w;
+    if (to && !x) error_memory(err, "a copy of the program", -1);
+    for (uint32_t i = 0; x && i < src->n_inputs; i++)
+        x[i] = graph_input(to, src->nodes[src->def[src->inputs[i]]].attr->name,
+                           &src->types[src->inputs[i]]);
+    if (x && walk_open(&w, to, src, x, NULL)) {
+        rewrite(&w, arg);
+        for (uint32_t i = 0; i < src->n_outputs && !graph_failed(to); i++)
+            graph_output(to, w.map[src->outputs[i]]);
+        walk_close(&w);
+    }
+    bool ok = x && graph_freeze(to, err);
+    mem_free(x);
+    if (ok) return to;
+    graph_release(to);
+    return NULL;
+}
