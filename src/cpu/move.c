@@ -38,13 +38,18 @@ typedef enum {
 #define ALWAYS static inline __attribute__((always_inline))
 /* clang-format off */
 #define BLOCKS(T)                                                                                                               \
+    typedef T Wide##T __attribute__((vector_size(32), aligned(1), may_alias));                                                  \
     ALWAYS void run_##T(Kind kind, T *out, const char *x, int64_t inner, int64_t w)                                             \
     {                                                                                                                           \
         const T *in = (const T *)x, v = *in;                                                                                    \
+        const int64_t step = (int64_t)(sizeof(Wide##T) / sizeof(T));                                                            \
+        int64_t i = 0;                                                                                                          \
         if (kind == COPY && w > SHORT)                                                                                          \
             memcpy(out, in, (size_t)w * sizeof(T));                                                                             \
-        else                                                                                                                    \
-            for (int64_t i = 0; i < w; i++) out[i] = kind == SPREAD ? v : kind == COPY ? in[i] : *(const T *)(x + i * inner);   \
+        else {                                                                                                                  \
+            for (; kind == SPREAD && i + step <= w; i += step) *(Wide##T *)(out + i) = v - (Wide##T){0};                        \
+            for (; i < w; i++) out[i] = kind == SPREAD ? v : kind == COPY ? in[i] : *(const T *)(x + i * inner);          \
+        }                                                                                                                       \
     }                                                                                                                           \
     ALWAYS void rows_##T(Kind kind, char *o, const char *x, int64_t outer, int64_t inner, int64_t rows, int64_t w)              \
     {                                                                                                                           \
