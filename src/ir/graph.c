@@ -367,8 +367,13 @@ Val graph_input(Graph *g, const char *name, const Type *t)
 {
     if (!ready(g, OP_input, NULL, 0)) return NONE;
     char given[24];
-    if (!name) snprintf(given, sizeof given, "in%u", (unsigned)g->n_inputs), name = given;
-    uint64_t hash = hash_bytes(OP_input, name, strlen(name));
+    uint64_t hash;
+    unsigned number = g->n_inputs;
+    const bool free_name = !name;
+    do {
+        if (free_name) snprintf(given, sizeof given, "in%u", number++), name = given;
+        hash = hash_bytes(OP_input, name, strlen(name));
+    } while (free_name && named(g, name, hash));
     if (named(g, name, hash)) return fail(g, QB_EVALUE, "two inputs are named '%s'", name), NONE;
     if (t->rank > QB_MAX_RANK)
         return fail(g, QB_ESHAPE, "input '%s': more than %d axes", name, QB_MAX_RANK), NONE;

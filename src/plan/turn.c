@@ -179,7 +179,8 @@ static bool any(const Graph *g)
     for (Id i = 0; i < g->n_nodes; i++) {
         const Node *n = &g->nodes[i];
         for (int b = 0; n->sub && b < op_bodies(n->op); b++)
-            if (any(n->sub[b]) || (is_loop(n) && find(n->sub[b], first_capture(n), NULL))) return true;
+            if (any(n->sub[b]) || (is_loop(n) && find(n->sub[b], first_capture(n), NULL)))
+                return true;
     }
     return false;
 }

@@ -125,6 +125,11 @@ static Graph *cut_pass(const Graph *g, const char *args, qb_error *err)
     return (void)args, cut_run(g, err);
 }
 
+static Graph *turn_pass(const Graph *g, const char *args, qb_error *err)
+{
+    return (void)args, turn_run(g, err);
+}
+
 static Graph *inline_pass(const Graph *src, const char *args, qb_error *err)
 {
     (void)args;
@@ -213,6 +218,7 @@ static const struct {
     {"dce", dce_pass, false, true},
     {"simplify", simplify_pass, false, true},
     {"cut", cut_pass, false, true},
+    {"turn", turn_pass, false, true},
     {"jvp", jvp_pass, true, false},
     {"vjp", vjp_pass, true, false},
     {"vmap", vmap_pass, true, false},
