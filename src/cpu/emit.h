@@ -18,6 +18,7 @@ typedef struct {
     uint8_t *code;
     int32_t n, room, start; /* start: of the function */
     bool evex;        /* x86_lanes: AVX-512 */
+    bool masked;      /* with it: only the lanes of mask register 1, the others become 0 and stay as they are in memory */
     bool failed;      /* the code is longer than the room, or an offset than 31 bits */
     uint64_t *pool;   /* constants, four words each; they lie before the code, the first one next to it */
     int32_t n_pool, pool_room;

@@ -11,7 +11,8 @@
    it does not matter that here a chunk goes through all instructions before the next one begins.
 
    A function is called as f(base, e, n): elements e .. e + n. It holds the address of each pair of
-   base and scale in a general register, goes through whole vectors, then through the rest one by one.
+   base and scale in a general register, goes through whole vectors, then through the rest: as one
+   vector with a mask, or one by one with AVX2.
    It is written for the level of the CPU when the plan is made, with the 32 registers of AVX-512 or
    the 16 of AVX2, and runs on no other one. QUABLA_EMIT=0 turns it off. */
 #include "cpu/emit.h"
@@ -335,11 +336,21 @@ static void write_run(Run *r)
     x86_land(w, none);
     x86_raw(w, "\x48\x39\xd0", 3); /* cmp rax, rdx */
     int32_t done = x86_jump_ahead(w, 3);
-    again = w->n;
-    body(r, 1);
-    x86_add(w, RAX, 1);
-    x86_raw(w, "\x48\x39\xd0", 3);
-    x86_jump(w, 2, again);
+    if (w->evex) {                         /* the lanes that are left, as bits of mask register 1 */
+        x86_raw(w, "\x89\xd6\x29\xc6", 4); /* mov esi, edx; sub esi, eax */
+        x86_raw(w, "\xbf\xff\xff\xff\xff", 5); /* mov edi, -1 */
+        x86_raw(w, "\xc4\xe2\x48\xf5\xff", 5); /* bzhi edi, edi, esi */
+        x86_raw(w, "\xc5\xf8\x92\xcf", 4);     /* kmovw k1, edi */
+        w->masked = true;
+        body(r, lanes);
+        w->masked = false;
+    } else {
+        again = w->n;
+        body(r, 1);
+        x86_add(w, RAX, 1);
+        x86_raw(w, "\x48\x39\xd0", 3);
+        x86_jump(w, 2, again);
+    }
     x86_land(w, done);
     x86_raw(w, "\xc5\xf8\x77", 3); /* vzeroupper */
     for (int i = r->n_pointers - 1; i >= FREE_HOLDERS; i--) save(w, holders[i], true);

@@ -3,6 +3,7 @@
 #include "cpu/emit.h"
 
 #if defined(__x86_64__)
+enum { STORE = 0x11 };
 enum { MAP_0F = 1, MAP_38 = 2, MAP_3A = 3, P00 = 0, P66 = 1, PF3 = 2, PF2 = 3 };
 typedef struct {
     uint8_t map, prefix, w, code;
@@ -28,7 +29,7 @@ static const Row rows[] = {
     [X_PAIR_PD] = {MAP_0F, PF2, 0, 0x12},   [X_SPLAT_PS] = {MAP_38, P66, 0, 0x18},
     [X_DEPOSIT] = {MAP_38, PF2, 1, 0xf5},   [X_COPY] = {MAP_0F, P00, 0, 0x28},
     [X_MIDDLE] = {MAP_3A, P66, 0, 0x06},    [X_SHUFFLE] = {MAP_0F, P66, 0, 0xc6},
-    [X_LOAD] = {MAP_0F, P00, 0, 0x10},      [X_STORE] = {MAP_0F, P00, 0, 0x11},
+    [X_LOAD] = {MAP_0F, P00, 0, 0x10},      [X_STORE] = {MAP_0F, P00, 0, STORE},
 };
 
 void x86_byte(X86 *w, int value)
@@ -62,7 +63,8 @@ static void prefix(X86 *w, Row r, int bytes, int o, int a, int b)
         x86_byte(w, 0x62);
         x86_byte(w, first | (~b >> 4 & 1) << 6 | (~o >> 4 & 1) << 4);
         x86_byte(w, r.w << 7 | (~a & 15) << 3 | 1 << 2 | r.prefix);
-        x86_byte(w, length << 5 | (~a >> 4 & 1) << 3);
+        int mask = !w->masked ? 0 : r.code == STORE ? 1 : 1 | 1 << 7;
+        x86_byte(w, mask | length << 5 | (~a >> 4 & 1) << 3);
     } else {
         x86_byte(w, 0xc4);
         x86_byte(w, first | 1 << 6);
@@ -121,7 +123,7 @@ void x86_load(X86 *w, int bytes, int o, Gpr base, int64_t at)
 
 void x86_store(X86 *w, int bytes, Gpr base, int64_t at, int x)
 {
-    prefix(w, access_row(bytes, 0x11), bytes, x, 0, (int)base);
+    prefix(w, access_row(bytes, STORE), bytes, x, 0, (int)base);
     memory(w, x, base, at);
 }
 
