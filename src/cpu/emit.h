@@ -19,6 +19,7 @@ typedef struct {
     int32_t n, room, start; /* start: of the function */
     bool evex;        /* x86_lanes: AVX-512 */
     bool masked;      /* with it: only the lanes of mask register 1, the others become 0 and stay as they are in memory */
+    int choice;       /* and the mask register that a choice reads; 0 else */
     bool failed;      /* the code is longer than the room, or an offset than 31 bits */
     uint64_t *pool;   /* constants, four words each; they lie before the code, the first one next to it */
     int32_t n_pool, pool_room;
@@ -28,6 +29,11 @@ void x86_op_imm(X86 *w, X86Op op, bool wide, int o, int a, int b, int imm);
 void x86_arith(X86 *w, X86Op op, int bytes, int elem, int o, int a, int b); /* ADD to CMP: packed, or one element */
 typedef struct { int reg; Gpr base; int scale; int64_t at; } X86Operand; /* a register, or -1 and memory at base + RAX * scale + at; scale: 4, 8 */
 void x86_lanes(X86 *w, X86Op op, int bytes, int elem, int o, int a, X86Operand b); /* bytes: of the wider side; registers 0 to 31 where evex */
+/* AVX-512, masks in registers 1 to 7: k = a OP b by the predicate `how`; o = k ? b : a; k = a AND b, a OR b, NOT b. */
+void x86_compare(X86 *w, int bytes, int elem, int k, int a, X86Operand b, int how);
+void x86_choose(X86 *w, int bytes, int elem, int o, int k, int a, int b);
+typedef enum { MASK_AND = 0x41, MASK_OR = 0x45, MASK_NOT = 0x44 } X86Mask;
+void x86_mask(X86 *w, X86Mask op, int k, int a, int b);
 void x86_lea(X86 *w, Gpr o, Gpr base, Gpr index, int scale);               /* scale: 4 or 8 */
 void x86_load(X86 *w, int bytes, int o, Gpr base, int64_t at);
 void x86_store(X86 *w, int bytes, Gpr base, int64_t at, int x);
@@ -103,6 +109,7 @@ typedef struct {
     uint8_t x86;     /* X86Op of ARITHMETIC */
 } What;
 What emit_ins_what(const Ins *s);                  /* of a kernel */
+int emit_ins_predicate(int op);                    /* of a comparison */
 int emit_ins_arity(What f);                        /* operands; 0: it must be called */
 void emit_ins(Emitter *e, const Ins *s, int64_t k, int n);                 /* on elements k .. k + n */
 bool emit_ins_called(const Ins *s);                                        /* unknown: its kernel must be called */

@@ -120,7 +120,7 @@ static int by_comparison(Emitter *e, const Chunk *c)
 {
     int o = keep_take(e);
     x86_arith(&e->w, X_CMP, c->bytes, c->elem, o, c->x[0], c->x[1]);
-    x86_byte(&e->w, comparison[c->f.op] - 1);
+    x86_byte(&e->w, emit_ins_predicate(c->f.op));
     return o;
 }
 
@@ -191,7 +191,7 @@ static int by_cast(Emitter *e, const Chunk *c)
         int zero = keep_take(e);
         x86_op(&e->w, X_XOR, false, zero, zero, zero);
         x86_arith(&e->w, X_CMP, c->bytes, c->elem, o, x, zero);
-        x86_byte(&e->w, comparison[OP_not_equal] - 1);
+        x86_byte(&e->w, emit_ins_predicate(OP_not_equal));
     } else if (c->n == 1) {
         x86_op(&e->w, in == QB_F64 ? X_SD_SS : X_SS_SD, false, o, x, x);
     } else {
@@ -220,6 +220,7 @@ static const struct {
     [SUB_MUL] = {3, by_fused},
 };
 
+int emit_ins_predicate(int op) { return comparison[op] - 1; }
 int emit_ins_arity(What f) { return ways[f.way].arity; }
 
 /* ---- loads and stores through strides ---- */

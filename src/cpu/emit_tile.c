@@ -5,8 +5,9 @@
    nobody reads later is never stored. Measured on the backward step of a tanh layer, 22 products and
    sums of 10 arrays in L2: 17 ns for 8 elements in the VM, 10 to 12 here, the rate of L2.
 
-   Only what is one machine instruction or two belongs to a run; tanh and the like stay kernels, as do
-   truth values. Operations are those of the kernels, one rounding each, operands in their order, so
+   Only what is one machine instruction or two belongs to a run; tanh and the like stay kernels. Truth
+   values are mask registers on AVX-512, where nothing outside of the run needs them; else they end it.
+   Operations are those of the kernels, one rounding each, operands in their order, so
    bits are the VM's. Elements are independent, and all accesses of a run are consecutive (code.c), so
    it does not matter that here a chunk goes through all instructions before the next one begins.
 
@@ -15,139 +16,10 @@
    vector with a mask, or one by one with AVX2.
    It is written for the level of the CPU when the plan is made, with the 32 registers of AVX-512 or
    the 16 of AVX2, and runs on no other one. QUABLA_EMIT=0 turns it off. */
-#include "cpu/emit.h"
+#include "cpu/emit_tile.h"
 
 #if defined(__x86_64__)
-enum {
-    MOST_OPS = 96,
-    MOST_POINTERS = 11,
-    MOST_REGISTERS = 32,
-    LEAST_SIZE = 64,
-    LEAST_WORK = 1 << 12,
-    MOST_INS = 1 << 15
-};
-
-typedef struct { /* a value of a run, or an operand from before */
-    Ref ref;
-    int elem;
-    int last;       /* operation that reads it last; -1 none */
-    int reg;        /* that holds it; -1 none */
-    bool given;     /* it is in memory when the run begins */
-    bool in_memory; /* it is there now */
-    bool kept;      /* it must be there at the end */
-} Datum;
-typedef struct {
-    What f;
-    int x[3], z; /* data; -1: no operand */
-} Operation;
-typedef struct {
-    X86 *w;
-    const Code *c;
-    int64_t signs[QB_DTYPE_COUNT]; /* offset of the tile of -0.0 */
-    int bytes, registers;          /* of a vector; how many there are */
-    Operation ops[MOST_OPS];
-    Datum data[4 * MOST_OPS];
-    Ref pointers[MOST_POINTERS];
-    int n_ops, n_data, n_pointers;
-    bool wide; /* some value has 8 bytes */
-    /* the loop at hand */
-    int lanes, at;
-    int owner[MOST_REGISTERS]; /* datum that a register holds; -1 */
-    uint32_t pinned;
-} Run;
-
-/* ---- what is in a run ---- */
-
-static bool suits(const Ins *s)
-{
-    if (s->kernel >= INS_LOAD) return false;
-    What f = emit_ins_what(s);
-    return f.way != WHERE && emit_ins_arity(f) && f.in != QB_BOOL && f.out != QB_BOOL;
-}
-
-/* Is the value that instruction i leaves at x read by one from `next` on, or after all of them? */
-static bool read_later(const Code *c, const Ref *x, int next)
-{
-    if (!rows_is_register(c, x)) return true;
-    for (int i = next; i < c->n_ins; i++) {
-        if (code_reads(&c->ins[i], x)) return true;
-        if (code_same(&c->ins[i].o, x)) return false;
-    }
-    for (int i = 0; i < c->n_folds; i++) {
-        const Fold *f = &c->folds[i];
-        if (code_same(&f->x, x) || (f->dot && code_same(&f->y, x)) ||
-            (f->chain && code_reads(f->chain, x)))
-            return true;
-    }
-    return false;
-}
-
-static int pointer_of(const Run *r, const Ref *x)
-{
-    for (int i = 0; i < r->n_pointers; i++)
-        if (r->pointers[i].base == x->base && r->pointers[i].scale == x->scale) return i;
-    return -1;
-}
-
-static bool add_pointer(Run *r, Ref x)
-{
-    if (pointer_of(r, &x) >= 0) return true;
-    if (r->n_pointers == MOST_POINTERS) return false;
-    r->pointers[r->n_pointers++] = x;
-    return true;
-}
-
-/* Newest first: a place may have held several values. */
-static int datum_at(Run *r, const Ref *x, int dtype)
-{
-    for (int i = r->n_data - 1; i >= 0; i--)
-        if (code_same(&r->data[i].ref, x)) return i;
-    r->data[r->n_data] =
-        (Datum){.ref = *x, .elem = (int)type_elem(dtype), .last = -1, .given = true};
-    return r->n_data++;
-}
-
-static bool add(Run *r, const Ins *s)
-{
-    What f = emit_ins_what(s);
-    const Ref *refs[3] = {&s->a, &s->b, &s->c};
-    Ref sign = {BASE_TILES, 0, r->signs[f.in]};
-    bool flips = f.way == NEG || f.way == ABS, ok = add_pointer(r, s->o);
-    int n = emit_ins_arity(f);
-    if (flips) refs[n++] = &sign;
-    for (int j = 0; j < n; j++) ok = ok && add_pointer(r, *refs[j]);
-    if (!ok || (flips && sign.offset < 0)) return false;
-    Operation *op = &r->ops[r->n_ops];
-    *op = (Operation){f, {-1, -1, -1}, 0};
-    for (int j = 0; j < n; j++) {
-        op->x[j] = datum_at(r, refs[j], f.in);
-        r->data[op->x[j]].last = r->n_ops;
-    }
-    op->z = r->n_data;
-    r->data[r->n_data++] = (Datum){.ref = s->o, .elem = (int)type_elem(f.out), .last = -1};
-    r->wide |= f.in == QB_F64 || f.out == QB_F64;
-    r->n_ops++;
-    return true;
-}
-
-/* The run that begins at instruction `first`; returns its end. */
-static int collect(Run *r, int first)
-{
-    const Code *c = r->c;
-    int end = first;
-    r->n_ops = r->n_data = r->n_pointers = 0;
-    r->wide = false;
-    while (end < c->n_ins && r->n_ops < MOST_OPS && suits(&c->ins[end]) && add(r, &c->ins[end]))
-        end++;
-    for (int i = 0; i < r->n_ops; i++) {
-        Datum *z = &r->data[r->ops[i].z];
-        bool newest = true;
-        for (int j = i + 1; j < r->n_ops; j++)
-            newest &= !code_same(&z->ref, &r->data[r->ops[j].z].ref);
-        z->kept = newest && read_later(c, &z->ref, end);
-    }
-    return end;
-}
+enum { LEAST_SIZE = 64, LEAST_WORK = 1 << 12, MOST_INS = 1 << 15 };
 
 /* ---- registers ---- */
 
@@ -158,7 +30,7 @@ static X86Operand in_register(int reg) { return (X86Operand){.reg = reg}; }
 
 static X86Operand in_place(const Run *r, const Datum *d)
 {
-    return (X86Operand){-1, holders[pointer_of(r, &d->ref)], d->elem, d->ref.offset};
+    return (X86Operand){-1, holders[emit_run_pointer(r, &d->ref)], d->elem, d->ref.offset};
 }
 
 static int bytes_of(const Run *r, const Datum *d) { return r->lanes * d->elem; }
@@ -274,6 +146,10 @@ static int compute(Run *r, const Operation *op)
         else
             x86_lanes(w, elem == 8 ? X_PD_PS : X_PS_PD, r->lanes * 8, elem, o, 0, b);
         return o;
+    case WHERE:
+        a = value(r, x[2]), p = value(r, x[1]), o = take(r);
+        x86_choose(w, bytes, elem, o, r->data[x[0]].mask, a, p);
+        return o;
     default: /* a product, then a sum: both roundings stay */
         a = value(r, x[0]), b = operand(r, x[1]), p = take(r);
         x86_lanes(w, X_MUL, bytes, elem, p, a, b);
@@ -282,6 +158,22 @@ static int compute(Run *r, const Operation *op)
         else
             x86_lanes(w, sum, bytes, elem, p, p, operand(r, x[2]));
         return p;
+    }
+}
+
+/* A truth value. */
+static void judge(Run *r, const Operation *op)
+{
+    const int *x = op->x, k = r->data[op->z].mask, elem = (int)type_elem(op->f.in);
+    if (op->f.way == NOT) {
+        x86_mask(r->w, MASK_NOT, k, 0, r->data[x[0]].mask);
+    } else if (op->f.way == LOGIC) {
+        X86Mask how = op->f.op == OP_logical_and ? MASK_AND : MASK_OR;
+        x86_mask(r->w, how, k, r->data[x[0]].mask, r->data[x[1]].mask);
+    } else {
+        int a = value(r, x[0]);
+        x86_compare(r->w, r->lanes * elem, elem, k, a, operand(r, x[1]),
+                    emit_ins_predicate(op->f.op));
     }
 }
 
@@ -297,7 +189,10 @@ static void body(Run *r, int lanes)
     for (r->at = 0; r->at < r->n_ops; r->at++) {
         const Operation *op = &r->ops[r->at];
         r->pinned = 0;
-        hold(r, op->z, compute(r, op));
+        if (r->data[op->z].mask)
+            judge(r, op);
+        else
+            hold(r, op->z, compute(r, op));
         if (r->data[op->z].kept) put(r, &r->data[op->z]);
         for (int j = 0; j < 3; j++)
             if (op->x[j] >= 0) release(r, op->x[j]);
@@ -359,13 +254,16 @@ static void write_run(Run *r)
 
 /* ---- a plan ---- */
 
+static bool has_masks(const Isa *isa) { return strcmp(isa->name, "v4") == 0; }
+
 /* Elements times instructions that may join others. */
-static int64_t work_of(const Exe *e, EmitWish wish)
+static int64_t work_of(const Exe *e, EmitWish wish, bool masks)
 {
     const Code *c = &e->code;
     int64_t n = 0;
     if (e->kind != STEP_REGION || (c->size < LEAST_SIZE && wish != EMIT_ALL)) return 0;
-    for (int i = 1; i < c->n_ins; i++) n += suits(&c->ins[i - 1]) && suits(&c->ins[i]);
+    for (int i = 1; i < c->n_ins; i++)
+        n += emit_run_suits(&c->ins[i - 1], masks) && emit_run_suits(&c->ins[i], masks);
     return n * c->size;
 }
 
@@ -379,7 +277,7 @@ static int write_region(Run *r, Site *sites)
     const Code *c = r->c;
     int n = 0;
     for (int i = 0, end; i < c->n_ins && !r->w->failed; i = end > i ? end : i + 1) {
-        end = collect(r, i);
+        end = emit_run_collect(r, i, c->n_ins);
         if (end - i < 2) continue;
         while (r->w->n % 32) x86_byte(r->w, 0x90); /* nop */
         sites[n++] = (Site){&c->ins[i], end - i, r->w->n};
@@ -392,7 +290,7 @@ static void write_all(Exec *x, TileSet *tiles, const Isa *isa, EmitWish wish, in
                       Arena *notes)
 {
     const int64_t room = 1024 + 512 * n_ins;
-    X86 w = {.evex = strcmp(isa->name, "v4") == 0, .room = (int32_t)room};
+    X86 w = {.evex = has_masks(isa), .room = (int32_t)room};
     w.code = arena_alloc(notes, (size_t)room);
     Run *r = arena_alloc(notes, sizeof *r);
     Site *sites = arena_alloc(notes, (size_t)n_ins * sizeof *sites);
@@ -404,7 +302,7 @@ static void write_all(Exec *x, TileSet *tiles, const Isa *isa, EmitWish wish, in
     int n = 0;
     for (int i = 0; i < x->n; i++) {
         Exe *e = &x->exes[i];
-        if (!work_of(e, wish)) continue;
+        if (!work_of(e, wish, w.evex)) continue;
         e->code.emitted = isa;
         r->c = &e->code;
         n += write_region(r, sites + n);
@@ -423,7 +321,7 @@ void emit_tiles(Exec *x, TileSet *tiles, const Isa *isa)
     const EmitWish wish = emit_wish();
     int64_t work = 0, n_ins = 0;
     for (const Exe *e = x->exes; e < x->exes + x->n; e++) {
-        int64_t n = work_of(e, wish);
+        int64_t n = work_of(e, wish, has_masks(isa));
         work += n;
         if (n) n_ins += e->code.n_ins;
     }

@@ -3,7 +3,7 @@
 #include "cpu/emit.h"
 
 #if defined(__x86_64__)
-enum { STORE = 0x11 };
+enum { STORE = 0x11, COMPARE = 0xc2 };
 enum { MAP_0F = 1, MAP_38 = 2, MAP_3A = 3, P00 = 0, P66 = 1, PF3 = 2, PF2 = 3 };
 typedef struct {
     uint8_t map, prefix, w, code;
@@ -12,7 +12,7 @@ typedef struct {
 static const Row rows[] = {
     [X_ADD] = {MAP_0F, P00, 0, 0x58},       [X_SUB] = {MAP_0F, P00, 0, 0x5c},
     [X_MUL] = {MAP_0F, P00, 0, 0x59},       [X_DIV] = {MAP_0F, P00, 0, 0x5e},
-    [X_SQRT] = {MAP_0F, P00, 0, 0x51},      [X_CMP] = {MAP_0F, P00, 0, 0xc2},
+    [X_SQRT] = {MAP_0F, P00, 0, 0x51},      [X_CMP] = {MAP_0F, P00, 0, COMPARE},
     [X_AND] = {MAP_0F, P66, 0, 0x54},       [X_ANDN] = {MAP_0F, P66, 0, 0x55},
     [X_OR] = {MAP_0F, P66, 0, 0x56},        [X_XOR] = {MAP_0F, P66, 0, 0x57},
     [X_LOW_PD] = {MAP_0F, P66, 0, 0x14},    [X_HIGH_PD] = {MAP_0F, P66, 0, 0x15},
@@ -63,7 +63,8 @@ static void prefix(X86 *w, Row r, int bytes, int o, int a, int b)
         x86_byte(w, 0x62);
         x86_byte(w, first | (~b >> 4 & 1) << 6 | (~o >> 4 & 1) << 4);
         x86_byte(w, r.w << 7 | (~a & 15) << 3 | 1 << 2 | r.prefix);
-        int mask = !w->masked ? 0 : r.code == STORE ? 1 : 1 | 1 << 7;
+        bool keeps = r.code == STORE || r.code == COMPARE; /* they have no lanes to make 0 */
+        int mask = w->choice ? w->choice : !w->masked ? 0 : keeps ? 1 : 1 | 1 << 7;
         x86_byte(w, mask | length << 5 | (~a >> 4 & 1) << 3);
     } else {
         x86_byte(w, 0xc4);
@@ -150,6 +151,30 @@ void x86_lanes(X86 *w, X86Op op, int bytes, int elem, int o, int a, X86Operand b
     r.w = w->evex && elem == 8; /* VEX ignores it */
     if (!cast) r.prefix = (uint8_t)(elem == 8 ? (one ? PF2 : P66) : one ? PF3 : P00);
     on_any(w, r, bytes == elem ? 16 : bytes, o, a, b);
+}
+
+void x86_compare(X86 *w, int bytes, int elem, int k, int a, X86Operand b, int how)
+{
+    Row r = rows[X_CMP];
+    r.w = elem == 8;
+    r.prefix = elem == 8 ? P66 : P00;
+    on_any(w, r, bytes, k, a, b);
+    x86_byte(w, how);
+}
+
+void x86_choose(X86 *w, int bytes, int elem, int o, int k, int a, int b)
+{
+    w->choice = k;
+    on_registers(w, (Row){MAP_38, P66, elem == 8, 0x65}, bytes, o, a, b);
+    w->choice = 0;
+}
+
+void x86_mask(X86 *w, X86Mask op, int k, int a, int b)
+{
+    x86_byte(w, 0xc5);
+    x86_byte(w, 1 << 7 | (op == MASK_NOT ? 15 : ~a & 15) << 3 | (op != MASK_NOT) << 2);
+    x86_byte(w, (int)op);
+    x86_byte(w, 0xc0 | k << 3 | b);
 }
 
 /* ---- constants ---- */
