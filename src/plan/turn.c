@@ -7,7 +7,8 @@
 #include "transform/transform.h"
 
 enum {
-    LEAST_LENGTH = 8, /* iterations; a while is taken to have them */
+    LEAST_READS = 8, /* that a copy pays for */
+    WHILE = 2,       /* iterations that a while is taken to have: line searches have few */
     LEAST_DIM = 8,
     MOST_SIZE = 1 << 16 /* elements; a larger matrix is bound by memory */
 };
@@ -41,27 +42,25 @@ static int input_number(const Graph *g, Id v)
     return -1;
 }
 
-static bool suits(const Type *t)
-{
-    return t->rank == 2 && type_floating(t) && t->dims[0] >= LEAST_DIM && t->dims[1] >= LEAST_DIM &&
-           type_size(t) <= MOST_SIZE;
-}
+static bool is_loop(const Node *n) { return n->op == OP_while || n->op == OP_scan; }
 
-/* The inputs from `first` on that the body reads badly, noted in wanted unless that is NULL. False: none. */
-static bool find(const Graph *body, int first, bool *wanted)
+/* Would the loop n, with these bodies, better have operand k turned? */
+static bool wants(const Node *n, Graph *const *bodies, uint32_t k)
 {
-    bool any = false;
-    for (Id i = 0; i < body->n_nodes; i++) {
-        const Node *n = &body->nodes[i];
-        for (uint32_t k = 0; k < n->n; k++) {
-            Id v = badly_read(body, n, k);
-            int at = v == NO_ID ? -1 : input_number(body, v);
-            if (at < first || !suits(&body->types[v])) continue;
-            any = true;
-            if (wanted) wanted[at] = true;
+    const Type *t = &bodies[0]->types[bodies[0]->inputs[k]];
+    const int64_t captures = n->attr->i + (n->op == OP_scan ? n->attr->step : 0);
+    int64_t reads = 0, turns = n->op == OP_scan ? n->attr->length : WHILE;
+    if (k < captures || t->rank != 2 || !type_floating(t) || t->dims[0] < LEAST_DIM ||
+        t->dims[1] < LEAST_DIM || type_size(t) > MOST_SIZE)
+        return false;
+    for (int b = 0; b < op_bodies(n->op); b++)
+        for (Id i = 0; i < bodies[b]->n_nodes; i++) {
+            const Node *m = &bodies[b]->nodes[i];
+            for (uint32_t j = 0; j < m->n; j++)
+                if (badly_read(bodies[b], m, j) == bodies[b]->inputs[k])
+                    reads += is_loop(m) ? LEAST_READS : 1;
         }
-    }
-    return any;
+    return reads > 0 && turns >= (LEAST_READS + reads - 1) / reads;
 }
 
 /* ---- a body with turned inputs ---- */
@@ -111,16 +110,6 @@ typedef struct { /* a loop that is rewritten */
     Val *x;
 } Held;
 
-static bool is_loop(const Node *n)
-{
-    return n->op == OP_while || (n->op == OP_scan && n->attr->length >= LEAST_LENGTH);
-}
-
-static int first_capture(const Node *n)
-{
-    return (int)(n->attr->i + (n->op == OP_scan ? n->attr->step : 0));
-}
-
 static bool failed(Graph *g, const qb_error *err) { return fail(g, err->code, "%s", err->message); }
 
 /* Its bodies, with the loops in them done, and the operands that they want turned. False: an error. */
@@ -132,8 +121,9 @@ static bool look(Walk *w, const Node *n, Held *l)
     for (int b = 0; b < op_bodies(n->op) && !graph_failed(w->dst); b++) {
         l->bodies[b] = turn_run(n->sub[b], &err);
         if (!l->bodies[b]) return failed(w->dst, &err);
-        find(l->bodies[b], first_capture(n), l->wanted);
     }
+    for (uint32_t k = 0; k < n->n && !graph_failed(w->dst); k++)
+        l->wanted[k] = wants(n, l->bodies, k);
     return !graph_failed(w->dst);
 }
 
@@ -173,14 +163,15 @@ static void rewrite(Walk *w, void *arg)
     }
 }
 
-/* Does a loop of g, or one in it, read a matrix badly? */
+/* Is there something to do? */
 static bool any(const Graph *g)
 {
     for (Id i = 0; i < g->n_nodes; i++) {
         const Node *n = &g->nodes[i];
         for (int b = 0; n->sub && b < op_bodies(n->op); b++)
-            if (any(n->sub[b]) || (is_loop(n) && find(n->sub[b], first_capture(n), NULL)))
-                return true;
+            if (any(n->sub[b])) return true;
+        for (uint32_t k = 0; k < n->n && is_loop(n); k++)
+            if (wants(n, n->sub, k)) return true;
     }
     return false;
 }
