@@ -322,6 +322,7 @@ static void make_cells(Cut *c, const Node *n)
         const Box b = box_of(grid, type_at(c, v), i);
         cells[i] = emit(c, n, c->group[v], i, &b);
     }
+    if (cells && c->needs[v]) whole(c, v);
 }
 
 static void copy_nodes(Cut *c)
@@ -335,7 +336,6 @@ static void copy_nodes(Cut *c)
             copy(c, n);
         else
             make_cells(c, n);
-        if (c->group[v] != NO_ID && c->needs[v]) whole(c, v);
     }
 }
 

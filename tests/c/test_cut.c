@@ -136,9 +136,31 @@ static void test_a_long_chain_of_joins_compiles(void)
     graph_release(g);
 }
 
+/* Whatever allocation fails, it is an error and no crash. */
+static void test_cutting_without_memory_is_an_error(void)
+{
+    int failures = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        qb_error err = {0};
+        Graph *g = grid_program(seed, &err), *parts = NULL;
+        REQUIRE(g != NULL);
+        for (int64_t n = 1; !parts; n++) {
+            qb_test_fail_alloc(n);
+            parts = cut_run(g, &err);
+            qb_test_fail_alloc(-1);
+            failures += !parts;
+            if (!parts && !CHECK(err.code == QB_EMEMORY)) break;
+        }
+        graph_release(parts);
+        graph_release(g);
+    }
+    CHECK(failures > 100);
+}
+
 int main(void)
 {
     RUN(test_programs_on_grids_keep_their_bits);
     RUN(test_a_long_chain_of_joins_compiles);
+    RUN(test_cutting_without_memory_is_an_error);
     return test_report();
 }
