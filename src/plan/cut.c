@@ -4,7 +4,8 @@
    the concat of the cells, and that is no work but stores to parts of one array. A step of a 2-d heat equation with four rolls
    becomes one stencil over the inner part of the grid and eight small ones along its edges.
 
-   A node between joins that nobody else reads is lazy: a cell computes what it needs of it, each element once. Values are those of elements, so no bit changes. */
+   A node between joins that nobody else reads is lazy: a cell computes what it needs of it, each element once, or what is cheap
+   perhaps again. Values are those of elements, so no bit changes. */
 #include "plan/plan.h"
 #include "transform/transform.h"
 
@@ -34,6 +35,7 @@ typedef struct {
     bool *needs; /* it is in memory: an output, or read by what is neither elementwise nor lazy */
     uint8_t *above; /* how many lazy readers are above each other */
     bool *lazy;     /* it is computed where a cell reads it */
+    bool *again;    /* a lazy node above it is read more than once */
     Id *group; /* of an elementwise value that reads joins, or that such values alone read: a value that stands for the
                        group; NO_ID: it is in none */
     Id *readers; /* the group of all readers; NO_ID: there is no such one */
@@ -53,8 +55,10 @@ static bool joins(const Node *n)
 
 static bool elementwise(const Node *n) { return op_elementwise(n->op) && n->n > 0; }
 
+static bool cheap(const Node *n) { return op_table[n->op].ulp == 0; }
+
 /* From the last node to the first: a join is lazy when elementwise nodes and lazy joins alone read it, and so is an elementwise
-   value that one lazy node reads and nobody else. */
+   value that one lazy node reads and nobody else; if that node is read more than once, the value must be cheap. */
 static void find_lazy(Cut *c)
 {
     const Graph *g = c->w->src;
@@ -63,7 +67,8 @@ static void find_lazy(Cut *c)
         const Node *n = &g->nodes[i];
         Id v = n->first;
         if (!c->w->live[i]) continue;
-        bool may = joins(n) || (elementwise(n) && c->uses[v] == 1 && c->above[v]);
+        bool may = joins(n) ||
+                   (elementwise(n) && c->uses[v] == 1 && c->above[v] && (!c->again[v] || cheap(n)));
         c->lazy[v] = may && !c->needs[v] && c->above[v] < MOST_ABOVE;
         c->needs[v] |= c->above[v] && !c->lazy[v];
         for (uint32_t k = 0; k < n->n; k++) {
@@ -71,6 +76,7 @@ static void find_lazy(Cut *c)
             c->uses[x]++;
             c->needs[x] |= !c->lazy[v] && !elementwise(n);
             if (c->lazy[v] && c->above[x] <= c->above[v]) c->above[x] = c->above[v] + 1;
+            c->again[x] |= c->lazy[v] && (c->again[v] || c->uses[v] > 1);
         }
     }
 }
@@ -348,6 +354,7 @@ static bool analyse(Cut *c)
     c->needs = walk_alloc(c->w, n, sizeof *c->needs);
     c->above = walk_alloc(c->w, n, sizeof *c->above);
     c->lazy = walk_alloc(c->w, n, sizeof *c->lazy);
+    c->again = walk_alloc(c->w, n, sizeof *c->again);
     c->group = walk_alloc(c->w, n, sizeof *c->group);
     c->readers = walk_alloc(c->w, n, sizeof *c->readers);
     c->grid = walk_alloc(c->w, n, sizeof(Grid *));

@@ -136,6 +136,35 @@ static void test_a_long_chain_of_joins_compiles(void)
     graph_release(g);
 }
 
+/* A join that two others read: what is dear below it is computed once, what is cheap where it is read. */
+static void test_what_is_dear_is_computed_once(void)
+{
+    static const struct {
+        Op op;
+        int64_t most;
+    } cases[] = {{OP_tanh, 1000}, {OP_neg, 2004}};
+    for (int i = 0; i < 2; i++) {
+        qb_error err = {0};
+        Graph *g = graph_new(&err);
+        REQUIRE(g != NULL);
+        Type t = type_make(QB_F64, 1, (int64_t[]){1000});
+        Val x = graph_input(g, "x", &t);
+        Val y = gpad_slice(graph_emit(g, cases[i].op, &x, 1, NULL), 0, 1, 1002, 1);
+        Val a = gpad_slice(y, 0, 0, 1003, 1), b = gpad_slice(y, 0, 1, 1003, 1);
+        graph_output(g, gsub(a, b));
+        REQUIRE(graph_freeze(g, &err));
+        Graph *parts = cut_run(g, &err);
+        REQUIRE(parts != NULL);
+        int64_t computed = 0;
+        for (Id n = 0; n < parts->n_nodes; n++)
+            if (parts->nodes[n].op == cases[i].op)
+                computed += type_size(&parts->types[parts->nodes[n].first]);
+        CHECK(parts != g && computed >= 1000 && computed <= cases[i].most);
+        graph_release(parts);
+        graph_release(g);
+    }
+}
+
 /* Whatever allocation fails, it is an error and no crash. */
 static void test_cutting_without_memory_is_an_error(void)
 {
@@ -161,6 +190,7 @@ int main(void)
 {
     RUN(test_programs_on_grids_keep_their_bits);
     RUN(test_a_long_chain_of_joins_compiles);
+    RUN(test_what_is_dear_is_computed_once);
     RUN(test_cutting_without_memory_is_an_error);
     return test_report();
 }
