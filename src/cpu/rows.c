@@ -15,7 +15,8 @@ enum {
     LEAST_ROW = 48,     /* elements: in a shorter row a tile pays too much for each instruction */
     MOST_COPIED = 4096, /* elements of a row that a thread may keep */
 };
-static const double MOVED_NS = 0.15, DISPATCH_NS = 4; /* an element of an access; an instruction */
+/* A byte of an access; an instruction; a number that becomes a row. */
+static const double MOVED_NS = 0.02, DISPATCH_NS = 4, SPREAD_NS = 4;
 
 RowForm rows_form(const Region *r, const Access *at, int split)
 {
@@ -31,19 +32,41 @@ RowForm rows_form(const Region *r, const Access *at, int split)
     return same && step <= MOST_COPIED ? ROW_SAME : ROW_OTHER;
 }
 
-/* Would rows save the moves of this access? */
-static bool helps(const Region *r, const Access *at, int split)
+/* Does value v move in any case? What is summed is in a register where tiles cross rows; a load that is stored as it is goes there. */
+static bool moves(const Region *r, int32_t v)
 {
-    int64_t period;
+    for (int i = 0; i < r->n_reduces; i++)
+        if (r->reduces[i].value == v) return true;
+    for (int i = 0; i < r->n_stores; i++)
+        if (v < r->n_loads && r->stores[i].value == v) return true;
+    return false;
+}
+
+/* ns that rows of w elements save for each element of value v, which moves so. */
+static double saves(const Region *r, const Access *at, int32_t v, int split, int64_t w)
+{
+    int64_t period, elem;
     Form form = shape_form(r, at, &period);
-    if (form != AT_STRIDED && (form != AT_ROW || period <= TILE)) return false;
-    return rows_form(r, at, split) != ROW_OTHER;
+    RowForm along = rows_form(r, at, split);
+    if (form != AT_STRIDED && (form != AT_ROW || period <= TILE)) return 0;
+    if (along == ROW_OTHER || moves(r, v)) return 0;
+    elem = type_elem(v < r->n_loads ? r->loads[v].dtype : r->instrs[v - r->n_loads].out);
+    return MOVED_NS * (double)elem - (along == ROW_ONE ? SPREAD_NS / (double)w : 0);
+}
+
+/* Instructions; those on truth values, which no run of machine code has, take twice as long to begin. */
+static int begins(const Region *r)
+{
+    int n = r->n_instrs;
+    for (int i = 0; i < r->n_instrs; i++)
+        n += r->instrs[i].out == QB_BOOL || r->instrs[i].op == OP_where;
+    return n;
 }
 
 int rows_split(const Region *r, int from)
 {
     int best = from;
-    double most = 0;
+    double most = 0, begin = DISPATCH_NS * begins(r);
     int64_t w = r->size;
     for (int s = 1; s < r->rank && r->size > 2 * TILE; s++) {
         w /= r->dims[s - 1];
@@ -51,11 +74,11 @@ int rows_split(const Region *r, int from)
         if (s < from) continue;
         double tiles = (double)((w + TILE - 1) / TILE) / (double)w, saved = 0;
         for (int i = 0; i < r->n_loads; i++)
-            if (!r->loads[i].splat && helps(r, &r->loads[i].at, s)) saved += MOVED_NS;
+            if (!r->loads[i].splat) saved += saves(r, &r->loads[i].at, i, s, w);
         for (int i = 0; i < r->n_stores; i++)
-            if (rows_form(r, &r->stores[i].at, s) == ROW_DENSE && helps(r, &r->stores[i].at, s))
-                saved += MOVED_NS;
-        saved -= (tiles - 1.0 / TILE) * DISPATCH_NS * r->n_instrs;
+            if (rows_form(r, &r->stores[i].at, s) == ROW_DENSE)
+                saved += saves(r, &r->stores[i].at, r->stores[i].value, s, w);
+        saved -= (tiles - 1.0 / TILE) * begin;
         if (saved > most) most = saved, best = s;
     }
     return best;

@@ -475,8 +475,43 @@ static void test_chance_regions_equal_the_interpreter(void)
            in_rows, straight);
 }
 
+/* 1,000 rows of w elements: does a load of columns, or of a number per row, make the tiles go along rows? */
+static void test_rows_are_taken_where_they_save_time(void)
+{
+    static const struct {
+        uint8_t dtype, op; /* 0: the load is stored as it is */
+        int64_t w, row, column;
+        int split;
+    } cases[] = {
+        {QB_F64, OP_mul, 128, 130, 1, 1}, {QB_F32, OP_mul, 128, 130, 1, 1},
+        {QB_F64, OP_mul, 47, 130, 1, 0},  {QB_F64, OP_mul, 64, 1, 0, 1},
+        {QB_F32, OP_mul, 64, 1, 0, 0},    {QB_F32, OP_mul, 128, 1, 0, 1},
+        {QB_F64, OP_less, 64, 130, 1, 1}, {QB_F64, OP_less, 48, 1, 0, 0},
+        {QB_F64, 0, 128, 130, 1, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int64_t w = cases[i].w;
+        const uint8_t dtype = cases[i].dtype, out = cases[i].op == OP_less ? QB_BOOL : dtype;
+        Load loads[] = {{.dtype = dtype, .at.stride = {cases[i].row, cases[i].column}},
+                        {.dtype = dtype, .at.stride = {w, 1}}};
+        Instr instr = {.op = cases[i].op, .in = dtype, .out = out, .a = 0, .b = 1, .c = -1};
+        Store store = {.value = cases[i].op ? 2 : 0, .at.stride = {w, 1}};
+        const Region r = {.rank = 2,
+                          .dims = {1000, w},
+                          .size = 1000 * w,
+                          .n_loads = 2,
+                          .n_instrs = cases[i].op ? 1 : 0,
+                          .n_stores = 1,
+                          .loads = loads,
+                          .instrs = &instr,
+                          .stores = &store};
+        if (!CHECK_EQ_INT(rows_split(&r, 0), cases[i].split)) printf("    case %zu\n", i);
+    }
+}
+
 int main(void)
 {
+    RUN(test_rows_are_taken_where_they_save_time);
     RUN(test_chance_regions_equal_the_interpreter);
     return test_report();
 }
