@@ -54,7 +54,7 @@ static double saves(const Region *r, const Access *at, int32_t v, int split, int
     return MOVED_NS * (double)elem - (along == ROW_ONE ? SPREAD_NS / (double)w : 0);
 }
 
-/* Instructions; those on truth values, which no run of machine code has, take twice as long to begin. */
+/* Instructions; those on truth values, which only AVX-512 has in runs of machine code, take twice as long to begin. */
 static int begins(const Region *r)
 {
     int n = r->n_instrs;
