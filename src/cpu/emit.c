@@ -111,7 +111,7 @@ static void settle(Emitter *e, int *from)
         bool go = e->l->op == OP_while && k->at.base == first + e->l->carries;
         if (k->used && k->at.base >= first && !go && !is_head(e, k->at)) keep_flush(e, i);
     }
-    e->pinned = 0;
+    keep_unpin_all(e);
 }
 
 static void exchange(Emitter *e, int32_t a, int32_t b)

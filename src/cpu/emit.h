@@ -71,7 +71,8 @@ typedef struct {
 typedef struct {
     X86 w;
     Kept kept[REGISTERS];
-    uint32_t pinned, stamp; /* pinned: registers that the instruction at hand uses */
+    uint32_t stamp;
+    uint8_t pins[REGISTERS]; /* how often the instruction at hand uses each: an operand may be a part of another one */
     int32_t held[16];       /* base whose address a general register holds; -2 none */
     int next_gpr;
     /* the loop */
@@ -94,7 +95,8 @@ int keep_read(Emitter *e, Stretch at);              /* its register, which is pi
 int keep_take(Emitter *e);                         /* a free register, pinned */
 void keep_write(Emitter *e, Stretch at, int x);     /* x, taken before, is the value there from now on */
 void keep_copy(Emitter *e, Stretch to, Stretch from);
-void keep_unpin(Emitter *e, int x);
+void keep_unpin(Emitter *e, int x);                 /* one pin less */
+void keep_unpin_all(Emitter *e);
 void keep_flush(Emitter *e, int i);                /* register i to memory, if dirty */
 void keep_before_call(Emitter *e);                 /* all to memory; nothing is kept */
 void keep_address(Emitter *e, Gpr o, int32_t base, int64_t offset);

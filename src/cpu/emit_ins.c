@@ -273,6 +273,6 @@ void emit_ins(Emitter *e, const Ins *s, int64_t k, int n)
     }
     int o = ways[f.way].emit(e, &c);
     keep_write(e, emit_ins_stretch(e, &s->o, f.out, k, n, out), o);
-    e->pinned = 0;
+    keep_unpin_all(e);
 }
 #endif

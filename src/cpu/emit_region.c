@@ -94,7 +94,7 @@ static void sum_row(Emitter *e, const Fold *f, int64_t row)
                (Stretch){f->at.base, f->at.offset + emit_ins_distance(&f->move, row), elem, elem,
                          false, false},
                o);
-    e->pinned = 0;
+    keep_unpin_all(e);
 }
 
 /* ---- calls ---- */

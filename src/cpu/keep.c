@@ -134,12 +134,13 @@ void keep_end_region(Emitter *e)
 
 static int pin(Emitter *e, int x)
 {
-    e->pinned |= 1u << x;
+    e->pins[x]++;
     e->kept[x].stamp = ++e->stamp;
     return x;
 }
 
-void keep_unpin(Emitter *e, int x) { e->pinned &= ~(1u << x); }
+void keep_unpin(Emitter *e, int x) { e->pins[x]--; }
+void keep_unpin_all(Emitter *e) { memset(e->pins, 0, sizeof e->pins); }
 
 /* The register that was used longest ago, of those that need not be written if there is one. */
 int keep_take(Emitter *e)
@@ -148,7 +149,7 @@ int keep_take(Emitter *e)
     bool best_clean = false;
     for (int i = 0; i < REGISTERS; i++) {
         const Kept *k = &e->kept[i];
-        if (e->pinned >> i & 1) continue;
+        if (e->pins[i]) continue;
         if (!k->used) return pin(e, i);
         bool older = best < 0 || k->stamp < e->kept[best].stamp;
         if (best_clean && !older) continue;
@@ -257,8 +258,8 @@ static int shift(Emitter *e, Stretch at)
         if (by == 3) x86_op_imm(&e->w, X_SHUFFLE, true, o, middle, b, 5);
         keep_unpin(e, a);
         keep_unpin(e, b);
-        keep_unpin(e, middle);
-        return pin(e, hold(e, o, at, false));
+        if (o != middle) keep_unpin(e, middle);
+        return hold(e, o, at, false);
     }
     return -1;
 }

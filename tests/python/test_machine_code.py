@@ -97,3 +97,16 @@ def test_a_training_step_is_the_same_with_and_without(monkeypatch, dtype):
     p = [qb.where(qb.isfinite(v), v, 0.5) for v in p]
     old, new = both(monkeypatch, lambda *p: (lambda v: (v[0], *v[1]))(qb.value_and_grad(loss)(list(p))), p)
     assert old == new
+
+
+@pytest.mark.parametrize("dtype", [qb.float64, qb.float32])
+@pytest.mark.parametrize("n", [16, 31, 40, 49, 64])
+def test_an_operand_that_overlaps_another_one_keeps_its_register(monkeypatch, dtype, n):
+    """Neighbours are put together from registers, more of them than there are."""
+
+    def f(x):
+        step = lambda c: (c[0] + 1.0, c[1] + qb.pad(c[1][1:-1] * c[1][2:], 1))
+        return [qb.while_loop(lambda c, k=k: c[0] < k, step, (qb.asarray(0.0), x))[1] for k in (1.0, 2.0, 5.0)]
+
+    old, new = both(monkeypatch, f, arrays(n, 1, (n,), dtype))
+    assert old == new
