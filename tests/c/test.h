@@ -9,7 +9,9 @@
 #define QUABLA_TEST_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int test_checks, test_failures;
@@ -88,6 +90,15 @@ static inline int test_report(void)
 {
     printf("%d checks, %d failed\n", test_checks, test_failures);
     return test_failures > 0 || test_checks == 0;
+}
+
+/* Programs first .. last of a test that draws `count` of them. SEED=n runs program n alone, and gives true; LAST=n all up to n. */
+static inline bool test_seeds(uint64_t count, uint64_t *first, uint64_t *last)
+{
+    const char *only = getenv("SEED"), *until = getenv("LAST");
+    *first = only ? strtoull(only, NULL, 10) : 1;
+    *last = only ? *first : until ? strtoull(until, NULL, 10) : count;
+    return only != NULL;
 }
 
 #endif

@@ -96,14 +96,10 @@ static Graph *grid_program(uint64_t seed, qb_error *err)
     return NULL;
 }
 
-/* SEED=n runs program n alone, LAST=n all up to n. */
 static void test_programs_on_grids_keep_their_bits(void)
 {
-    const char *only = getenv("SEED");
-    uint64_t first = only ? strtoull(only, NULL, 10) : 1,
-             last = only             ? first
-                    : getenv("LAST") ? strtoull(getenv("LAST"), NULL, 10)
-                                     : 1500;
+    uint64_t first, last;
+    const bool only = test_seeds(1500, &first, &last);
     int cut = 0;
     for (uint64_t seed = first; seed <= last && test_failures < 5; seed++) {
         qb_error err = {0};

@@ -10,14 +10,10 @@ static Graph *parse(const char *text)
     return g;
 }
 
-/* SEED=n runs program n alone, LAST=n all up to n. */
 static void test_random_programs_keep_their_bits(void)
 {
-    const char *only = getenv("SEED");
-    uint64_t first = only ? strtoull(only, NULL, 10) : 1,
-             last = only             ? first
-                    : getenv("LAST") ? strtoull(getenv("LAST"), NULL, 10)
-                                     : 3000;
+    uint64_t first, last;
+    test_seeds(3000, &first, &last);
     for (uint64_t seed = first; seed <= last; seed++) {
         qb_error err = {0};
         Graph *g = random_graph(seed, 5 + (int)(seed % 60), &err);

@@ -373,13 +373,10 @@ static bool agree(uint64_t seed, int depth)
     return ok;
 }
 
-/* SEED=n runs program n alone, LAST=n all up to n. */
 static void test_drawn_programs_agree_with_their_unrolled_form(void)
 {
-    const char *only = getenv("SEED"), *until = getenv("LAST");
-    uint64_t first = only ? strtoull(only, NULL, 10) : 1, last = only    ? first
-                                                                 : until ? strtoull(until, NULL, 10)
-                                                                         : 300;
+    uint64_t first, last;
+    test_seeds(300, &first, &last);
     for (uint64_t seed = first; seed <= last; seed++)
         if (!agree(seed, 1 + (int)(seed % 3)) && test_failures > 5) return;
 }
