@@ -113,6 +113,7 @@ enum { INS_LOAD = KERNEL_COUNT, INS_STORE, INS_PICK };
 static inline bool code_same(const Ref *a, const Ref *b) { return a->base == b->base && a->scale == b->scale && a->offset == b->offset; }
 static inline bool code_reads(const Ins *s, const Ref *x) { return code_same(&s->a, x) || code_same(&s->b, x) || code_same(&s->c, x); }
 typedef struct { Ref x; int64_t to, period, elem; } Repeat; /* a row or one element, expanded to a tile of the thread's memory */
+/* Of rows.c: a base that starts at base `from` + where a row is - `back` bytes for each row before it; a row, copied for all of them. */
 typedef struct { int32_t from; int64_t back; Move rows; } RowBase;
 typedef struct { Ref x; int64_t to; Move row; } RowCopy;
 typedef struct {
@@ -135,7 +136,7 @@ typedef struct {
     int n_ins, n_repeats, n_folds;
     Ins *ins; Repeat *repeats; Fold *folds; Move *moves;
     struct { /* rows.c */
-        int split;          /* dims from here on are a row, */
+        int split;          /* dims from here on are a row, 0: no access goes along rows; */
         int64_t w;          /* of so many elements */
         bool pieces;        /* tiles cross rows */
         int n_bases, n_copies, n_spreads;
@@ -178,7 +179,7 @@ void shape_shorten(Code *c, const Region *r, int64_t rows);          /* c, compi
 typedef enum { ROW_OTHER, ROW_DENSE, ROW_ONE, ROW_SAME } RowForm; /* along a row: consecutive; one element; a short row, the same for all */
 RowForm rows_form(const Region *r, const Access *at, int split);
 int rows_split(const Region *r, int from);    /* which dims are best a row; from: more than from here on would be of no use */
-bool rows_open(Code *c, const qb_plan *p, const Region *r, Arena *keep); /* room for all accesses; false: out of memory */
+bool rows_open(Code *c, const qb_plan *p, const Region *r, Arena *keep); /* room for what goes along rows; false: out of memory */
 Ref rows_dense(Code *c, const Region *r, const Access *at, Ref x, int64_t elem);            /* how x, the first element, is read along rows */
 Ref rows_one(Code *c, const Region *r, const Access *at, Ref x, int64_t elem, int64_t to);  /* with a tile at `to` of the thread's memory */
 Ref rows_same(Code *c, const Region *r, const Access *at, Ref x, int64_t elem, int64_t to); /* with a row there */
@@ -192,6 +193,7 @@ int64_t rows_piece(const Code *c, const Isa *isa, char **base, int64_t e, int64_
 
 /* ---- vm.c: runs the units of a region ---- */
 void vm_begin(const Code *c, const Isa *isa, char **base);                       /* once per thread */
+void vm_expand(const Repeat *r, const Isa *isa, char *const *base, int64_t n);   /* to n elements */
 void vm_run(const Code *c, const Isa *isa, char **base, int64_t u0, int64_t u1);
 void vm_finish(const Code *c, const Isa *isa, char *const *base);                /* once, after all units */
 void vm_alone(const Code *c, const Isa *isa, char **base);                       /* the three, here */

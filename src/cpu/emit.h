@@ -29,8 +29,7 @@ void x86_op_imm(X86 *w, X86Op op, bool wide, int o, int a, int b, int imm);
 void x86_arith(X86 *w, X86Op op, int bytes, int elem, int o, int a, int b); /* ADD to CMP: packed, or one element */
 typedef struct { int reg; Gpr base; int scale; int64_t at; } X86Operand; /* a register, or -1 and memory at base + RAX * scale + at; scale: 4, 8 */
 void x86_lanes(X86 *w, X86Op op, int bytes, int elem, int o, int a, X86Operand b); /* bytes: of the wider side; registers 0 to 31 where evex */
-/* AVX-512, masks in registers 1 to 7: k = a OP b by the predicate `how`; o = k ? b : a; k = a AND b, a OR b, NOT b. */
-void x86_compare(X86 *w, int bytes, int elem, int k, int a, X86Operand b, int how);
+/* AVX-512, masks in registers 1 to 7 (x86_lanes compares into one): o = k ? b : a; k = a AND b, a OR b, NOT b. */
 void x86_choose(X86 *w, int bytes, int elem, int o, int k, int a, int b);
 typedef enum { MASK_AND = 0x41, MASK_OR = 0x45, MASK_NOT = 0x44 } X86Mask;
 void x86_mask(X86 *w, X86Mask op, int k, int a, int b);
@@ -119,7 +118,6 @@ int emit_ins_unit(const Code *c, const Ins *s);                            /* by
 Stretch emit_ins_stretch(Emitter *e, const Ref *x, int dtype, int64_t k, int n, int lane); /* elements k .. k + n of an operand */
 int emit_ins_constant(Emitter *e, uint64_t bits, int bytes, int elem);     /* in every element of a register */
 const Repeat *emit_ins_repeat(const Code *c, const Ref *x);                /* the repeat that an operand is; NULL */
-int64_t emit_ins_distance(const Move *m, int64_t k);                       /* bytes from element 0 to k of an access */
 
 /* ---- emit_region.c ---- */
 void emit_region(Emitter *e, const Exe *exe);

@@ -225,18 +225,11 @@ int emit_ins_arity(What f) { return ways[f.way].arity; }
 
 /* ---- loads and stores through strides ---- */
 
-int64_t emit_ins_distance(const Move *m, int64_t k)
-{
-    int64_t at = 0;
-    for (int d = m->rank - 1; d >= 0; d--) at += k % m->dims[d] * m->stride[d], k /= m->dims[d];
-    return at;
-}
-
 static bool is_run(const Move *m, int64_t k, int n)
 {
-    int64_t first = emit_ins_distance(m, k);
+    int64_t first = move_offset(m, k);
     for (int i = 1; i < n; i++)
-        if (emit_ins_distance(m, k + i) != first + i * m->elem) return false;
+        if (move_offset(m, k + i) != first + i * m->elem) return false;
     return true;
 }
 
@@ -247,7 +240,7 @@ static void move(Emitter *e, const Ins *s, int64_t k, int n)
     const Ref *near = load ? &s->o : &s->a, *far = load ? &s->a : &s->o;
     int elem = (int)m->elem, dtype = elem == 8 ? QB_F64 : QB_F32, step = is_run(m, k, n) ? n : 1;
     for (int i = 0; i < n; i += step) {
-        int64_t offset = far->offset + emit_ins_distance(m, k + i);
+        int64_t offset = far->offset + move_offset(m, k + i);
         Stretch in_register = emit_ins_stretch(e, near, dtype, k + i, step, elem),
                 in_memory = {far->base, offset, step * elem, elem, false, false};
         keep_copy(e, load ? in_register : in_memory, load ? in_memory : in_register);

@@ -91,8 +91,8 @@ static void sum_row(Emitter *e, const Fold *f, int64_t row)
     }
     if (elem == 4) x86_op(&e->w, X_SD_SS, false, o, o, o);
     keep_write(e,
-               (Stretch){f->at.base, f->at.offset + emit_ins_distance(&f->move, row), elem, elem,
-                         false, false},
+               (Stretch){f->at.base, f->at.offset + move_offset(&f->move, row), elem, elem, false,
+                         false},
                o);
     keep_unpin_all(e);
 }

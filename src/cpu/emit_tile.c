@@ -172,8 +172,8 @@ static void judge(Run *r, const Operation *op)
         x86_mask(r->w, how, k, r->data[x[0]].mask, r->data[x[1]].mask);
     } else {
         int a = value(r, x[0]);
-        x86_compare(r->w, r->lanes * elem, elem, k, a, operand(r, x[1]),
-                    emit_ins_predicate(op->f.op));
+        x86_lanes(r->w, X_CMP, r->lanes * elem, elem, k, a, operand(r, x[1]));
+        x86_byte(r->w, emit_ins_predicate(op->f.op));
     }
 }
 

@@ -22,8 +22,7 @@ typedef enum {
 
 static RowForm row_form(const Compiler *k, const Access *at)
 {
-    bool rows = k->c->shape == SHAPE_LONG_ROWS || k->c->shape == SHAPE_PANELS;
-    return rows ? rows_form(k->r, at, k->c->rows.split) : ROW_OTHER;
+    return rows_form(k->r, at, k->c->rows.split);
 }
 
 /* Is this value reduced over tiles that cross rows? Then it must be in a register, or consecutive through all rows. */

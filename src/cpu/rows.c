@@ -87,9 +87,8 @@ int rows_split(const Region *r, int from)
 bool rows_open(Code *c, const qb_plan *p, const Region *r, Arena *keep)
 {
     const size_t accesses = (size_t)(r->n_loads + r->n_stores);
-    c->rows.w = 1;
-    for (int d = c->rows.split; d < r->rank; d++) c->rows.w *= r->dims[d];
     c->rows.first = BASE_ARRAYS + p->n_inputs + p->n_outputs + p->n_consts + p->n_cursors;
+    if (c->rows.split == 0) return true;
     if (c->rows.pieces) c->rows.first += ROWS_REGISTERS;
     c->rows.bases = arena_alloc(keep, accesses * sizeof *c->rows.bases);
     c->rows.copies = arena_alloc(keep, accesses * sizeof *c->rows.copies);
@@ -155,14 +154,7 @@ void rows_enter(const Code *c, const Isa *isa, char **base, int64_t row)
         int64_t offset = move_offset(&b->rows, row) - row * b->back;
         base[c->rows.first + i] = (char *)((uintptr_t)base[b->from] + (uintptr_t)offset);
     }
-    for (const Repeat *r = c->rows.spreads, *end = r + c->rows.n_spreads; r < end; r++) {
-        char *o = base[BASE_THREAD] + r->to;
-        const char *x = base[r->x.base] + r->x.offset;
-        if (r->elem == sizeof(double))
-            isa->spread(o, x, n);
-        else
-            move_repeat(o, x, 1, n, r->elem);
-    }
+    for (int i = 0; i < c->rows.n_spreads; i++) vm_expand(&c->rows.spreads[i], isa, base, n);
 }
 
 static int32_t register_base(const Code *c, int64_t elem)

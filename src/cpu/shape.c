@@ -95,13 +95,12 @@ static int64_t columns_of(const Region *r, const Load *l, int d0, int d1)
 /* Columns of a panel where a region is straight, with columns along [d0, d1); 0: it is not. */
 static int64_t straight(const Region *r, int d0, int d1)
 {
-    int64_t w = 1, dense = r->size;
+    int64_t w = d0 ? tail_size(r, d0) : r->size / tail_size(r, d1), dense = r->size;
     if (r->n_instrs || r->n_stores || d0 == d1 || r->size <= 4 * TILE) return 0;
     for (int i = 0; i < r->n_loads; i++) {
         int64_t n = columns_of(r, &r->loads[i], d0, d1);
         if (n < dense) dense = n;
     }
-    for (int d = d0; d < d1; d++) w *= r->dims[d];
     if (dense == w && w >= LEAST_COLUMNS) return gemm_plan_even(w, WIDE, TILE);
     return dense >= LEAST_COLUMNS && dense <= 4 * WIDE ? dense : 0;
 }
@@ -135,8 +134,10 @@ void shape_cut(Code *c, const Region *r)
         if (fits && c->w > row) row = c->w;
     }
     bool blocks = r->form != REDUCE_NONE && c->shape == SHAPE_LONG_ROWS;
-    c->rows.split = blocks ? rows_split(r, c->split) : c->split;
+    bool along = (c->shape == SHAPE_LONG_ROWS || c->shape == SHAPE_PANELS) && !c->straight;
+    c->rows.split = blocks ? rows_split(r, c->split) : along ? c->split : 0;
     c->rows.pieces = c->rows.split > c->split;
+    c->rows.w = tail_size(r, c->rows.split);
     c->tile = blocks ? TILE : TILE / row * row;
     if (c->tile > c->size) c->tile = c->size;
     if (!c->straight) c->panel = c->tile;

@@ -263,15 +263,19 @@ static void run_panels(const Code *c, const Isa *isa, char **base, int64_t u0, i
 }
 
 /* ---- a region ---- */
+void vm_expand(const Repeat *r, const Isa *isa, char *const *base, int64_t n)
+{
+    char *o = base[BASE_THREAD] + r->to;
+    if (r->period == 1 && r->elem == sizeof(double))
+        isa->spread(o, address(base, &r->x, 0), n);
+    else
+        move_repeat(o, address(base, &r->x, 0), r->period, n, r->elem);
+}
+
 void vm_begin(const Code *c, const Isa *isa, char **base)
 {
     rows_begin(c, base);
-    for (const Repeat *r = c->repeats, *end = r + c->n_repeats; r < end; r++)
-        if (r->period == 1 && r->elem == sizeof(double))
-            isa->spread(base[BASE_THREAD] + r->to, address(base, &r->x, 0), c->tile);
-        else
-            move_repeat(base[BASE_THREAD] + r->to, address(base, &r->x, 0), r->period, c->tile,
-                        r->elem);
+    for (int i = 0; i < c->n_repeats; i++) vm_expand(&c->repeats[i], isa, base, c->tile);
 }
 
 void vm_small_fold(const Code *c, const Fold *f, const Isa *isa, char *const *base)

@@ -153,15 +153,6 @@ void x86_lanes(X86 *w, X86Op op, int bytes, int elem, int o, int a, X86Operand b
     on_any(w, r, bytes == elem ? 16 : bytes, o, a, b);
 }
 
-void x86_compare(X86 *w, int bytes, int elem, int k, int a, X86Operand b, int how)
-{
-    Row r = rows[X_CMP];
-    r.w = elem == 8;
-    r.prefix = elem == 8 ? P66 : P00;
-    on_any(w, r, bytes, k, a, b);
-    x86_byte(w, how);
-}
-
 void x86_choose(X86 *w, int bytes, int elem, int o, int k, int a, int b)
 {
     w->choice = k;

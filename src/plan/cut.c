@@ -10,11 +10,10 @@
 #include "transform/transform.h"
 
 enum {
-    MOST_CELLS = 25, /* of a group: a 5-point stencil has 9, its derivative 25 */
-    MOST_CUTS = 16,  /* along an axis */
-    MOST_ABOVE = 16, /* lazy nodes above each other */
-    LEAST_CELL =
-        128, /* elements of a cell on average; fewer cost more steps than the copies took */
+    MOST_CELLS = 25,      /* of a group: a 5-point stencil has 9, its derivative 25 */
+    MOST_CUTS = 16,       /* along an axis */
+    MOST_ABOVE = 16,      /* lazy nodes above each other */
+    LEAST_CELL = 128,     /* elements of one on average; fewer cost more than the copies took */
     MOST_NODES = 1 << 12, /* nodes times cells that a program may grow by */
 };
 
@@ -36,8 +35,8 @@ typedef struct {
     uint8_t *above; /* how many lazy readers are above each other */
     bool *lazy;     /* it is computed where a cell reads it */
     bool *again;    /* a lazy node above it is read more than once */
-    Id *group; /* of an elementwise value that reads joins, or that such values alone read: a value that stands for the
-                       group; NO_ID: it is in none */
+    Id *group; /* of an elementwise value that reads joins, or that such values alone read: a value
+                    that stands for the group; NO_ID: it is in none */
     Id *readers; /* the group of all readers; NO_ID: there is no such one */
     Grid **grid; /* of a value that stands for a group */
     Val **cells; /* of a value in a group */
